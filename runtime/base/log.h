@@ -1,0 +1,21 @@
+// The log: set-up and failure, never per slice; to stderr (or NCCL_DEBUG_FILE) only.
+//
+// NCCL_DEBUG=VERSION|WARN|INFO|ABORT|TRACE sets the level, NCCL_DEBUG_SUBSYS the subsystems, NCCL_DEBUG_FILE the file
+// (%h host, %p pid).  A line reads like NCCL's: `host:pid:tid [rank] Rondo INFO text`.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace rondo::log {
+
+enum class Subsystem { init, coll, p2p, shm, net, graph, tuning, env, alloc, call, proxy, nvls, bootstrap, reg, profile, ras, destroy };
+
+/// Whether an INFO line of this subsystem would be written: ask before composing a costly one.
+bool enabled(Subsystem subsystem) noexcept;
+void info(Subsystem subsystem, std::string_view text) noexcept;
+void warn(std::string_view text) noexcept;
+/// Reads NCCL_DEBUG* again (ncclResetDebugInit).
+void reset();
+
+}  // namespace rondo::log

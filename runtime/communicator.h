@@ -1,0 +1,68 @@
+// A communicator: its ranks, its links, its cache of plans, the order of its calls, and its first failure.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "control.h"
+
+namespace rondo {
+
+/// One collective call, checked.  Sizes are in elements; `count` is per rank where the collective has a block a rank.
+struct Call {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::uint64_t count = 0;
+  DataType type = DataType::float32;
+  Operator op = Operator::sum;
+  std::uint64_t scalar = 0;  // premul_sum: bits of this rank's scalar
+  int root = 0;
+};
+
+class Communicator;
+
+/// A call and the communicator it is for.
+struct PendingCall {
+  Communicator* communicator = nullptr;
+  Call call;
+  std::uint64_t turn = 0;  // from Communicator::take_turn()
+};
+
+class Communicator {
+ public:
+  struct Options {
+    std::string name;
+    bool blocking = true;
+  };
+  /// Joins; blocks until every rank has.  Throws Error.
+  static std::unique_ptr<Communicator> create(const control::UniqueId& id, int rank, int ranks, const Options& options);
+  virtual ~Communicator() = default;
+
+  virtual int rank() const noexcept = 0;
+  virtual int ranks() const noexcept = 0;
+  /// Fixes the place of a call in the communicator's call order.  Every taken turn must be run, in any thread.
+  virtual std::uint64_t take_turn() noexcept = 0;
+  /// The first failure (sticky), or success.  Cheap; any thread.
+  virtual Status status() const noexcept = 0;
+  /// The sentence of the first failure, or empty.  Any thread.
+  virtual std::string failure_sentence() const = 0;
+  /// Makes every call on this communicator, here and on every other rank, return an error.  Any thread; returns at once.
+  virtual void abort() noexcept = 0;
+  /// Says goodbye and drains; waits for taken turns first.  Bounded by RONDO_TIMEOUT.  Idempotent.
+  virtual Status finalize() noexcept = 0;
+};
+
+/// Runs calls to completion on this thread, all at once where they are of several communicators (a group), by the
+/// return rule of blocking calls.  `patience`: how this thread may wait.
+enum class Patience { caller, worker };  // a worker never spins while computation may want the core
+Status run_calls(std::span<PendingCall> calls, Patience patience) noexcept;
+
+/// One call, blocking: take_turn and run_calls without the detours.
+Status run_call(Communicator& communicator, const Call& call) noexcept;
+
+}  // namespace rondo

@@ -1,0 +1,97 @@
+// The control thread and the control plane of a communicator: who is there, who is alive, channels to peers.
+//
+// One control thread per process, the sole global: it starts with the first communicator, blocks all signals, sleeps in
+// epoll, and carries set-up, descriptors, liveness and failure; never user data.  A child after fork has none of it: its
+// calls get an Error.  One listener (an abstract Unix socket with a random name) serves every communicator of the
+// process; a connection proves knowledge of the communicator's secret (HMAC both ways) before it is believed.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/doorbell.h"
+#include "base/result.h"
+#include "transport.h"
+
+namespace rondo::control {
+
+using Clock = std::chrono::steady_clock;
+using Deadline = Clock::time_point;
+
+/// What ncclUniqueId holds: 128 bytes, opaque to users.
+struct UniqueId {
+  std::byte bytes[128] = {};
+};
+
+/// Starts a root on this process's control thread: it gathers the ranks that join with this id and tells each of all.
+UniqueId create_unique_id();
+/// Starts a root whose id both sides derive from an agreed name and secret (rondoCommInitFromEnv): rank 0 calls it, the
+/// others call `derived_unique_id` and join.  `name` is an abstract socket name, without the leading zero.
+UniqueId create_derived_root(const std::string& name, const std::string& secret);
+UniqueId derived_unique_id(const std::string& name, const std::string& secret);
+
+struct Member {
+  int rank = 0;
+  std::int64_t pid = 0;
+  std::string host;      // for messages only; whether memory is shared is found by a probe
+  std::string listener;  // abstract socket name of its process's control thread
+};
+
+/// What every rank knows after joining.
+struct Membership {
+  int rank = 0;
+  std::uint64_t communicator = 0;  // agreed, random
+  std::byte secret[32] = {};       // of this communicator
+  std::vector<Member> members;     // by rank
+};
+
+/// Joins as `rank` of `ranks`; blocks until all have joined.  Throws Error: timeout (names the missing ranks), a rank
+/// outside the world, a rank joined twice, ranks that disagree on `ranks`, an id that nobody serves.
+Membership join(const UniqueId& id, int rank, int ranks, Deadline deadline);
+
+/// The first failure a communicator saw.
+struct Failure {
+  Code code = Code::remote_error;
+  int rank = -1;
+  std::string sentence;
+};
+
+/// A communicator's control plane.  All hooks run on the control thread.
+class Mesh {
+ public:
+  struct Hooks {
+    /// A pair channel to `peer` is open (the lower rank initiated it).  The wire lives as long as the mesh.
+    std::function<void(int peer, Wire& wire)> opened;
+    std::function<void(int peer, Frame& frame)> frame;
+    /// A rank died, aborted, or left while a pair channel needs it.  At most one death a rank.
+    std::function<void(const Failure& failure)> failed;
+    /// A rank destroyed its communicator or ended its process in good order: only calls that need it fail.
+    std::function<void(int rank)> left;
+  };
+  /// Also opens the liveness star: every rank to rank 0.  Rank 0 tells all others of a death it sees (pidfd or end of
+  /// file), so that each rank knows within a second.
+  static std::unique_ptr<Mesh> create(const Membership& membership, Hooks hooks, Deadline deadline);
+  virtual ~Mesh() = default;
+
+  /// Starts opening the pair channel to `peer` if this rank is the lower one; otherwise the peer will.  Idempotent.
+  virtual void want(int peer) = 0;
+  /// Tells every rank that this one failed or aborted; they fail with remote_error naming this rank and `sentence`.
+  virtual void tell_failure(const std::string& sentence) = 0;
+  /// Says goodbye, flushes what is queued, closes; afterwards no hook runs.  Bounded by `deadline`.
+  virtual void close(Deadline deadline) noexcept = 0;
+};
+
+/// This process's doorbell: rung by peers that sent a message or released one, and by the control thread.
+Doorbell& doorbell();
+
+/// Throws Error(invalid_usage) in a child that was forked after the control thread had started.
+void check_not_forked();
+
+}  // namespace rondo::control

@@ -1,0 +1,122 @@
+// Transports and links: interfaces only.
+//
+// A link is one-way, ordered and bounded: (from, to, lane).  Its two ends live in the two ranks; each end belongs to
+// one strand while a run uses it.  Every call is noexcept and never blocks, reorders, allocates or calls back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/descriptor.h"
+#include "base/result.h"
+
+namespace rondo {
+
+/// Which call a message belongs to: travels with every message, compared by the receiver.
+struct Signature {
+  std::uint64_t count = 0;        // elements, as the caller gave them
+  std::uint32_t call = 0;         // number of the call on its communicator
+  std::uint8_t collective = 0;    // CollectiveKind
+  std::uint8_t type = 0;          // DataType
+  std::uint8_t op = 0;            // Operator
+  std::uint8_t root_low = 0;      // root, modulo 256
+  friend constexpr bool operator==(const Signature&, const Signature&) = default;
+};
+static_assert(sizeof(Signature) == 16);
+
+/// A message as the receiver sees it, from peek() until release().
+struct Message {
+  const std::byte* data = nullptr;  // `bytes` bytes: in a slot, or the lender's own memory
+  std::uint32_t bytes = 0;
+  bool lent = false;                // data is the lender's memory
+  bool raw = false;                 // data are elements of the lender's `in`: apply the pre-operator
+  bool offers_reply = false;        // the sender waits for a reply: in `reply`, or as a message on the reverse link
+  std::byte* reply = nullptr;       // lent and offered: where to store the reply, `bytes` bytes
+  Signature signature;
+};
+
+/// What a message says besides its bytes.
+struct MessageFlags {
+  bool raw = false;           // see Message
+  bool offers_reply = false;
+};
+
+/// The sending end of a link.
+class SendEnd {
+ public:
+  virtual ~SendEnd() = default;
+  /// Room for the next message of `bytes` <= slot_bytes(), or null while there is no credit.  Asking again before
+  /// commit() gives the same room.
+  virtual std::byte* reserve(std::size_t bytes) noexcept = 0;
+  /// Sends the reserved message.
+  virtual void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept = 0;
+  /// Offers `bytes` at `source` in place of a copy, and `reply` (or null) for the answer.  Needs a credit: call after
+  /// reserve() gave room.  False: declined, nothing was sent; copy into the room and commit.
+  virtual bool lend(const std::byte* source, std::byte* reply, std::size_t bytes, const Signature& signature,
+                    MessageFlags flags) noexcept = 0;
+  /// Messages sent, and messages the receiver released, since the link opened.  sent() - released() <= capacity().
+  virtual std::uint64_t sent() const noexcept = 0;
+  virtual std::uint64_t released() noexcept = 0;
+  virtual int capacity() const noexcept = 0;
+  virtual std::size_t slot_bytes() const noexcept = 0;
+  virtual Status status() const noexcept = 0;
+};
+
+/// The receiving end of a link.
+class ReceiveEnd {
+ public:
+  virtual ~ReceiveEnd() = default;
+  /// The oldest message not released, or null.
+  virtual const Message* peek() noexcept = 0;
+  /// Gives the peeked message's slot (or lent range) back to the sender.
+  virtual void release() noexcept = 0;
+  virtual Status status() const noexcept = 0;
+};
+
+/// What two ranks' control threads tell each other.  `kind` is the owner's: each Connection has its own numbers.
+struct Frame {
+  std::uint16_t kind = 0;
+  std::vector<std::byte> body;
+  std::vector<Descriptor> descriptors;
+};
+
+/// A reliable ordered channel of frames to one peer.  Any thread may send; sends never block (they queue).  Descriptors
+/// are duplicated; the caller keeps its own.
+class Wire {
+ public:
+  virtual ~Wire() = default;
+  virtual void send(std::uint16_t kind, std::span<const std::byte> body, std::span<const int> descriptors = {}) = 0;
+};
+
+/// All links between this rank and one peer (which may be itself), by one transport.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+  /// A frame from the peer.  On the control thread.  May throw Error: the connection has failed.
+  virtual void receive(Frame& frame) = 0;
+  /// The links are open; from then on the ends may be used.  Any thread.
+  virtual bool ready() const noexcept = 0;
+  virtual SendEnd& send_end(int lane) noexcept = 0;
+  virtual ReceiveEnd& receive_end(int lane) noexcept = 0;
+  /// One sentence for the log: sizes, kind of memory.
+  virtual std::string describe() const = 0;
+};
+
+/// A way to move bytes between ranks.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::string_view name() const noexcept = 0;
+  /// Begins opening the links to `peer` over `wire`; both ranks call it, `initiator` on exactly one of them (true on
+  /// the lower rank).  On the control thread or the caller's.  `wire` outlives the connection.  Throws Error.
+  virtual std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) = 0;
+  /// Links from this rank to itself (strands are joined by them).
+  virtual std::unique_ptr<Connection> open_self() = 0;
+};
+
+}  // namespace rondo
