@@ -51,7 +51,7 @@ class Communicator {
   virtual Status status() const noexcept = 0;
   /// The sentence of the first failure, or empty.  Any thread.
   virtual std::string failure_sentence() const = 0;
-  /// Makes every call on this communicator, here and on every other rank, return an error.  Any thread; returns at once.
+  /// Makes every call on this communicator, here and on every other rank, return an error.  Any thread; never waits.
   virtual void abort() noexcept = 0;
   /// Says goodbye and drains; waits for taken turns first.  Bounded by RONDO_TIMEOUT.  Idempotent.
   virtual Status finalize() noexcept = 0;

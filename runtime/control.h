@@ -1,8 +1,8 @@
 // The control thread and the control plane of a communicator: who is there, who is alive, channels to peers.
 //
 // One control thread per process, the sole global: it starts with the first communicator, blocks all signals, sleeps in
-// epoll, and carries set-up, descriptors, liveness and failure; never user data.  A child after fork has none of it: its
-// calls get an Error.  One listener (an abstract Unix socket with a random name) serves every communicator of the
+// epoll, and carries set-up, descriptors, liveness and failure; never user data.  A child after fork has none of it:
+// its calls get an Error.  One listener (an abstract Unix socket with a random name) serves every communicator of the
 // process; a connection proves knowledge of the communicator's secret (HMAC both ways) before it is believed.
 #pragma once
 

@@ -12,11 +12,11 @@ namespace rondo {
 struct Reduction {
   DataType type = DataType::float32;
   Operator op = Operator::sum;
-  int ranks = 1;          // avg: floats multiply each raw operand by 1/ranks first, integers divide the finished sum after
+  int ranks = 1;             // avg: floats multiply each raw operand by 1/ranks, integers divide the finished sum
   std::uint64_t scalar = 0;  // premul_sum: the bits of this rank's scalar, in `type`, low bytes first
 };
 
-/// One operand.  `raw` data are elements of some rank's `in`: the pre-operator (avg on floats, premul_sum) applies first.
+/// One operand.  `raw` data are elements of some rank's `in`: the pre-operator (avg on floats, premul_sum) applies.
 struct Source {
   const std::byte* data = nullptr;
   bool raw = false;
@@ -25,7 +25,7 @@ struct Source {
 /// Reduces `elements` elements of each source, left to right, and stores the result to every target; `finish` applies
 /// the post-operator (avg on integers).  One source means copy (with pre- and post-operator).  Any alignment; a target
 /// may be exactly a source, and must not overlap one otherwise; never reads or writes a byte outside.  Integers wrap;
-/// for min and max NaN propagates and -0 < +0; 16- and 8-bit floats accumulate in float32 within the call and round once.
+/// for min and max NaN propagates and -0 < +0; 16- and 8-bit floats accumulate in float32 in the call, and round once.
 using ReduceFunction = void (*)(const Reduction& reduction, const Source* sources, int source_count,
                                 std::byte* const* targets, int target_count, std::size_t elements,
                                 bool finish) noexcept;

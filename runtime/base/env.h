@@ -26,7 +26,8 @@ const std::vector<Variable>& table();
 std::optional<std::string> text(std::string_view name);
 /// The value as an integer within [low, high]: strtoll base 0, like NCCL.  Wrong: Error(invalid_argument).
 std::int64_t integer(std::string_view name, std::int64_t low, std::int64_t high);
-/// The value as one of `choices`, case-insensitive; empty when unset and the default is empty.  Wrong: Error(invalid_usage).
+/// The value as one of `choices`, case-insensitive; empty when unset and the default is empty.  Wrong:
+/// Error(invalid_usage).
 std::string choice(std::string_view name, const std::vector<std::string_view>& choices);
 /// Warns once about NCCL_* and RONDO_* variables in the environment that are not in the table, with the closest name.
 void warn_unknown();

@@ -59,8 +59,8 @@ class Layout {
     if (segmented_) {
       const std::size_t from = std::min(tile_size, slice * slice_bytes_);
       const std::size_t upto = std::min(tile_size, from + slice_bytes_);
-      const std::size_t base = scratch ? range.first * block_bytes_ + from : range.first * total_bytes_ + tile_at + from;
-      return {base, upto - from, scratch ? block_bytes_ : total_bytes_, range.count};
+      const std::size_t stride = scratch ? block_bytes_ : total_bytes_;
+      return {range.first * stride + (scratch ? 0 : tile_at) + from, upto - from, stride, range.count};
     }
     // Block b of the tile is [b * block_bytes_, (b + 1) * block_bytes_), clipped to the tile.
     const std::size_t first = static_cast<std::size_t>(range.first + (scratch ? scratch_first_ : 0)) * block_bytes_;
@@ -69,7 +69,8 @@ class Layout {
     const std::size_t part = range.count * slice_bytes_;
     const std::size_t from = std::min(end, begin + slice * part);
     const std::size_t upto = std::min(end, from + part);
-    return {scratch ? from - static_cast<std::size_t>(scratch_first_) * block_bytes_ : tile_at + from, upto - from, 0, 1};
+    const std::size_t scratch_at = static_cast<std::size_t>(scratch_first_) * block_bytes_;
+    return {scratch ? from - scratch_at : tile_at + from, upto - from, 0, 1};
   }
 
  private:

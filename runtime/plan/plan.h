@@ -51,16 +51,16 @@ inline constexpr int operation_count = 10;
 struct Traits { bool receives, reduces, stores, sends; };
 constexpr Traits traits(Operation operation) noexcept {
   constexpr Traits table[operation_count] = {
-      {false, false, false, true},  {false, false, false, true}, {true, false, true, false}, {true, true, true, false},
-      {true, true, false, true},    {true, true, true, true},    {true, false, true, true},  {false, false, true, false},
-      {false, false, true, true},   {false, false, false, false}};
+      {false, false, false, true}, {false, false, false, true}, {true, false, true, false}, {true, true, true, false},
+      {true, true, false, true},   {true, true, true, true},    {true, false, true, true},  {false, false, true, false},
+      {false, false, true, true},  {false, false, false, false}};
   return table[static_cast<int>(operation)];
 }
 std::string_view name(Operation operation);
 std::string_view name(Space space);
 
 /// One step: m messages (slices).  Each slice: wait until every `from` link has a message and every `to` link a credit;
-/// read; reduce left to right in the order of `from`; post-operator if `finish`; store; reply; release all; send to all.
+/// read; reduce left to right in the order of `from`; post-operator if `finish`; store; reply; release all; send.
 struct Step {
   Operation operation = Operation::copy;
   std::vector<std::int32_t> from;  // operands in the order of reduction: peers, and `here` for the source range
@@ -96,7 +96,8 @@ struct Collective {
   std::int32_t root = 0;    // of rooted collectives; the sender of send_recv
   std::int32_t peer = 0;    // the receiver of send_recv
   bool reduces() const noexcept {
-    return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce || kind == CollectiveKind::reduce_scatter;
+    return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce ||
+           kind == CollectiveKind::reduce_scatter;
   }
 };
 std::string_view name(CollectiveKind kind);
@@ -120,7 +121,7 @@ struct Schedule {
   Plan (*build)(const Topology& topology, int rank, int root);
   int (*credits)(int slices, int ranks);  // the least per link, for `slices` messages a step, lends granted or declined
   int (*blocks)(int ranks);               // of Collective::blocks; kinds with a block a rank ignore it
-  bool left_fold;                         // every element is reduced ((0 + 1) + 2) + ...: RONDO_DETERMINISTIC may use it
+  bool left_fold;                         // every element is reduced ((0 + 1) + 2) + ...; RONDO_DETERMINISTIC needs it
   bool lends;                             // proved with every lend granted and with every lend declined
 };
 

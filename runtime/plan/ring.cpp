@@ -28,7 +28,7 @@ namespace {
 
 using enum Operation;
 
-/// One rank's place in the ring.  Chunk k is the block of the rank at position k; positions wrap.
+/// One rank's place in the ring.  Block k is that of the rank at position k; positions wrap.
 struct Place {
   const Topology& topology;
   int ranks;
