@@ -1,4 +1,4 @@
-// The parser of NCCL_ALGO.
+// The parser of NCCL_ALGO: entries by `;`, a function before `:`, algorithms by `,`, and `^` to exclude.
 #include "base/algorithm_list.h"
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace rondo {
 namespace {
 
-constexpr std::array<std::string_view, 12> algorithm_names = {
-    "ring", "tree",     "collnetdirect", "collnetchain", "nvls",   "nvlstree",
-    "pat",  "star",     "one_shot",      "two_shot",     "direct", "chain"};
+constexpr std::array<std::string_view, 12> algorithm_names = {"ring",     "tree",     "collnetdirect", "collnetchain",
+                                                              "nvls",     "nvlstree", "pat",           "star",
+                                                              "one_shot", "two_shot", "direct",        "chain"};
 
 /// In the order of CollectiveKind.
 constexpr std::array<std::string_view, 9> function_names = {

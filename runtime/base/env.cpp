@@ -134,8 +134,8 @@ std::string choice(std::string_view name, const std::vector<std::string_view>& c
     if (equal_ignoring_case(*value, each)) return std::string(each);
     known += (known.empty() ? "" : ", ") + std::string(each);
   }
-  throw Error(Code::invalid_usage, std::string(name) + "=" + *value + " is not one of " + known +
-                                       did_you_mean(*value, choices));
+  throw Error(Code::invalid_usage,
+              std::string(name) + "=" + *value + " is not one of " + known + did_you_mean(*value, choices));
 }
 
 std::vector<std::string> complaints() {

@@ -15,10 +15,10 @@
 namespace rondo::env {
 
 struct Variable {
-  std::string_view name;         // "NCCL_NVLS_*": a family, accepted as a whole
-  std::string_view type;         // "integer", "seconds", "bool", "list", "one of a|b|c", ...
+  std::string_view name;  // "NCCL_NVLS_*": a family, accepted as a whole
+  std::string_view type;  // "integer", "seconds", "bool", "list", "one of a|b|c", ...
   std::string_view default_value;
-  std::string_view meaning;      // one sentence; variables without effect say so
+  std::string_view meaning;  // one sentence; variables without effect say so
 };
 const std::vector<Variable>& table();
 

@@ -26,17 +26,17 @@ constexpr std::array<std::string_view, 6> level_names = {"NONE", "VERSION", "WAR
 
 /// In the order of Subsystem, then ALL.
 constexpr std::array<std::string_view, 18> subsystem_names = {
-    "INIT",  "COLL", "P2P",  "SHM",       "NET", "GRAPH",   "TUNING", "ENV",     "ALLOC",
+    "INIT", "COLL",  "P2P",  "SHM",       "NET", "GRAPH",   "TUNING", "ENV",     "ALLOC",
     "CALL", "PROXY", "NVLS", "BOOTSTRAP", "REG", "PROFILE", "RAS",    "DESTROY", "ALL"};
 
 struct Settings {
   Level level = warn_level;
-  bool failures = false;             // NCCL_DEBUG asks for WARN or more
-  std::uint32_t subsystems = 0;      // bit i: Subsystem i
+  bool failures = false;               // NCCL_DEBUG asks for WARN or more
+  std::uint32_t subsystems = 0;        // bit i: Subsystem i
   std::uint32_t timestamp_levels = 0;  // bit i: Level i
   std::string timestamp_format;
-  std::string prefix;                // host:pid
-  std::string rank;                  // " [3]", or empty
+  std::string prefix;                      // host:pid
+  std::string rank;                        // " [3]", or empty
   std::shared_ptr<spdlog::logger> logger;  // spdlog shares its sinks
 };
 
@@ -59,8 +59,11 @@ std::uint32_t parse_list(std::string_view variable, std::span<const std::string_
     if (word.empty()) continue;
     std::size_t i = 0;
     while (i < names.size() && !equal_ignoring_case(word, names[i])) ++i;
-    if (i < names.size()) bits |= names[i] == "ALL" ? all : 1U << i;
-    else complaints.push_back(std::string(variable) + ": '" + std::string(word) + "' is not known" + did_you_mean(word, names));
+    if (i < names.size())
+      bits |= names[i] == "ALL" ? all : 1U << i;
+    else
+      complaints.push_back(std::string(variable) + ": '" + std::string(word) + "' is not known" +
+                           did_you_mean(word, names));
   }
   return excludes ? all & ~bits : bits;
 }
@@ -102,7 +105,8 @@ std::string timestamp(const Settings& settings, Level level) {
   clock_gettime(CLOCK_REALTIME, &now);
   std::string format = settings.timestamp_format;
   for (std::size_t at = 0; (at = format.find('%', at)) != std::string::npos; at += 2) {
-    const bool fraction = at + 2 < format.size() && format[at + 1] >= '1' && format[at + 1] <= '9' && format[at + 2] == 'f';
+    const bool fraction =
+        at + 2 < format.size() && format[at + 1] >= '1' && format[at + 1] <= '9' && format[at + 2] == 'f';
     if (fraction) format.replace(at, 3, fmt::format("{:09}", now.tv_nsec).substr(0, format[at + 1] - '0'));
   }
   tm local{};

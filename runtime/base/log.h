@@ -11,7 +11,23 @@
 namespace rondo::log {
 
 enum class Subsystem {
-  init, coll, p2p, shm, net, graph, tuning, env, alloc, call, proxy, nvls, bootstrap, reg, profile, ras, destroy,
+  init,
+  coll,
+  p2p,
+  shm,
+  net,
+  graph,
+  tuning,
+  env,
+  alloc,
+  call,
+  proxy,
+  nvls,
+  bootstrap,
+  reg,
+  profile,
+  ras,
+  destroy,
 };
 
 /// Whether an INFO line of this subsystem would be written: ask before composing a costly one.
