@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves that every rule of tidy.py can fail: canaries, each of which must be reported, and a clean file that must not.
 
-Also checks the two small programs behind tools/dev that read others' output.
+Also checks the two small programs behind tools/dev that read others' output, and that the pictures are current.
 """
 import json
 import os
@@ -14,6 +14,7 @@ import tidy
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEV = os.path.join(HERE, "..", "..", "tools", "dev.d")
+PICTURES = os.path.join(HERE, "..", "..", "docs", "pictures")
 OPEN = "// A file that opens with a paragraph which says what it is.\n"
 
 # file, content, a piece of the line that tidy must print
@@ -163,6 +164,15 @@ class DemoLine(unittest.TestCase):
     def test_wrong_values_and_no_table_fail(self):
         self.assertEqual(self.demo(self.TABLE.replace("0.03       0\n", "0.03       7\n")).returncode, 1)
         self.assertEqual(self.demo("nothing\n").returncode, 1)
+
+
+class Pictures(unittest.TestCase):
+    def test_are_what_the_script_draws(self):
+        sys.path.insert(0, PICTURES)
+        import draw
+        for name, picture in draw.PICTURES.items():
+            with open(os.path.join(PICTURES, name), encoding="utf-8") as file:
+                self.assertEqual(file.read(), picture(), f"run docs/pictures/draw.py: {name} is not current")
 
 
 if __name__ == "__main__":
