@@ -101,6 +101,8 @@ class Connection {
   virtual void receive(Frame& frame) = 0;
   /// The links are open; from then on the ends may be used.  Any thread.
   virtual bool ready() const noexcept = 0;
+  /// Nothing more can come from the peer: the ends report `code` from now on.  Any thread.
+  virtual void fail(Code code) noexcept = 0;
   virtual SendEnd& send_end(int lane) noexcept = 0;
   virtual ReceiveEnd& receive_end(int lane) noexcept = 0;
   /// One sentence for the log: sizes, kind of memory.

@@ -1,0 +1,355 @@
+// Calls in order, plans bound once, failures turned into sentences: see ../communicator.h for the contract.
+#include "communicator.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "communicator/choice.h"
+#include "communicator/make.h"
+#include "communicator/peers.h"
+#include "executor.h"
+#include "plan/plan.h"
+
+namespace rondo {
+namespace {
+
+using control::Clock;
+using control::Deadline;
+
+std::string plural(std::uint64_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string_view type_name(std::uint8_t type) {
+  static constexpr std::string_view names[data_type_count] = {"int8",    "uint8",   "int32",    "uint32",
+                                                              "int64",   "uint64",  "float16",  "float32",
+                                                              "float64", "bfloat16", "float8e4m3", "float8e5m2"};
+  return type < data_type_count ? names[type] : "unknown";
+}
+
+std::string_view operator_name(std::uint8_t op) {
+  static constexpr std::string_view names[operator_count] = {"sum", "prod", "max", "min", "avg", "premul_sum"};
+  return op < operator_count ? names[op] : "unknown";
+}
+
+/// "call 7: all_reduce of 1024 float32 elements (sum)"
+std::string describe_call(const Signature& s) {
+  const plan::Collective collective{static_cast<CollectiveKind>(s.collective)};
+  std::string text = "call " + std::to_string(s.call) + ": " + std::string(plan::name(collective.kind)) + " of " +
+                     plural(s.count, std::string(type_name(s.type)) + " element");
+  if (collective.reduces()) return text + " (" + std::string(operator_name(s.op)) + ")";
+  return collective.kind == CollectiveKind::broadcast ? text + " from root " + std::to_string(s.root_low) : text;
+}
+
+/// Whether every rank of this host has a CPU to itself: then waiting callers may spin.
+bool cpu_for_each(const control::Membership& membership) {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (const control::Member& member : membership.members) {
+    cpu_set_t set;
+    if (::sched_getaffinity(static_cast<pid_t>(member.pid), sizeof set, &set) == 0) CPU_OR(&all, &all, &set);
+  }
+  return CPU_COUNT(&all) >= static_cast<int>(membership.members.size());
+}
+
+class CommunicatorImpl final : public Communicator {
+ public:
+  CommunicatorImpl(const control::Membership& membership, Parts parts, const Options& options, Deadline deadline)
+      : peers_(membership, std::move(parts.transports), deadline),
+        reducer_(parts.reducer),
+        chooser_(peers_.ranks()),
+        topology_(plan::Topology::one_host(peers_.ranks())),
+        patience_(std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000))),
+        style_(cpu_for_each(membership) ? WaitStyle::spin : WaitStyle::yield),
+        name_(options.name) {}
+
+  ~CommunicatorImpl() override { (void)finalize(); }
+
+  int rank() const noexcept override { return peers_.rank(); }
+  int ranks() const noexcept override { return peers_.ranks(); }
+  std::uint64_t take_turn() noexcept override { return turns_taken_.fetch_add(1, std::memory_order_relaxed); }
+  Status status() const noexcept override { return {static_cast<Code>(peers_.failed().load()), -1}; }
+  std::string failure_sentence() const override { return peers_.failure_sentence(); }
+
+  void abort() noexcept override {
+    try {
+      const std::string who = peers_.describe(rank());
+      peers_.fail(Code::invalid_usage, "the communicator was aborted by " + who, true);
+    } catch (const std::exception&) {
+      peers_.fail(Code::invalid_usage, "the communicator was aborted", false);
+    }
+  }
+
+  Status finalize() noexcept override {
+    const std::lock_guard lock(finalize_mutex_);
+    if (finalized_) return {};
+    finalized_ = true;
+    const Deadline deadline = Clock::now() + patience_;
+    if (status().ok()) wait_for_turn(turns_taken_.load(), deadline);
+    peers_.close(status().ok() ? deadline : Clock::now() + std::chrono::milliseconds(limits::abort_timeout_ms));
+    return {};
+  }
+
+  WaitStyle wait_style() const noexcept { return style_; }
+  std::chrono::nanoseconds patience() const noexcept { return patience_; }
+  Supervision supervision() const noexcept { return {&peers_.failed()}; }
+
+  /// Blocks until every call before `turn` is over.  False: the communicator failed, or waited too long.
+  bool wait_for_turn(std::uint64_t turn, Deadline deadline) noexcept {
+    if (turns_done_.load(std::memory_order_acquire) == turn) [[likely]] return true;
+    std::unique_lock lock(turn_mutex_);
+    turn_waiters_.fetch_add(1);
+    const bool come = turn_changed_.wait_until(lock, deadline, [&] { return turns_done_.load() >= turn; });
+    turn_waiters_.fetch_sub(1);
+    return come;
+  }
+
+  void end_turns(std::uint64_t count) noexcept {
+    turns_done_.fetch_add(count);
+    if (turn_waiters_.load() == 0) [[likely]] return;
+    const std::lock_guard lock(turn_mutex_);
+    turn_changed_.notify_all();
+  }
+
+  /// Makes `call` ready in the `index`-th run of this batch.  Throws Error: no link, no memory.
+  Run& prepare(const Call& call, std::uint64_t turn, std::size_t index, bool alone) {
+    while (runs_.size() <= index) runs_.push_back(std::make_unique<PreparedRun>());
+    PreparedRun& prepared = *runs_[index];
+    const bool same = prepared.program != nullptr && prepared.kind == call.kind && prepared.count == call.count &&
+                      prepared.type == call.type && prepared.root == call.root;
+    if (!same) lay_out(prepared, call);
+    RunArguments a;
+    a.program = prepared.program;
+    a.layout = prepared.layout;
+    a.in = static_cast<const std::byte*>(call.in);
+    a.out = static_cast<std::byte*>(call.out);
+    a.scratch = prepared.scratch.data();
+    a.reduction = {call.type, call.op, ranks(), call.scalar};
+    a.reduce = reducer_.find(call.type, call.op);
+    a.signature = {call.count,
+                   static_cast<std::uint32_t>(turn),
+                   static_cast<std::uint8_t>(call.kind),
+                   static_cast<std::uint8_t>(call.type),
+                   static_cast<std::uint8_t>(call.op),
+                   static_cast<std::uint8_t>(call.root)};
+    a.may_lend = call.op != Operator::premul_sum;
+    a.alone = alone;
+    prepared.run.start(a);
+    return prepared.run;
+  }
+
+  /// Turns the failure of a run into the communicator's, with a sentence.
+  void fail(const Run& run, Status status) noexcept {
+    try {
+      const std::string call = "rank " + std::to_string(rank()) + ", " + describe_call(run.signature());
+      switch (status.code) {
+        case Code::timeout: {
+          std::string whom;
+          for (const int peer : run.waits_for()) whom += (whom.empty() ? "" : ", ") + peers_.describe(peer);
+          const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience_).count();
+          return peers_.fail(Code::timeout, call + ": nothing came for " + plural(seconds, "second") +
+                                                " (RONDO_TIMEOUT) from " + whom, true);
+        }
+        case Code::invalid_usage: {
+          const Mismatch& m = run.mismatch();
+          std::string theirs = describe_call(m.theirs);
+          if (m.theirs == run.signature()) theirs += " in messages of " + plural(m.bytes_found, "byte");
+          return peers_.fail(Code::invalid_usage, "calls do not match: " + call + "; " + peers_.describe(m.peer) +
+                                                      ", " + theirs, true);
+        }
+        default:
+          return peers_.fail(status.code, call + ": " + peers_.describe(std::max(status.peer, 0)) +
+                                              " has left the communicator", true);
+      }
+    } catch (const std::exception&) {
+      peers_.fail(status.code, "a call failed, and there was no memory to say which", true);
+    }
+  }
+
+  void fail(const Error& error) noexcept { peers_.fail(error.code(), error.what(), true); }
+
+ private:
+  struct PreparedRun {
+    const Program* program = nullptr;
+    CollectiveKind kind{};
+    std::uint64_t count = 0;
+    DataType type{};
+    int root = 0;
+    plan::Layout layout;
+    std::vector<std::byte> scratch;
+    Run run;
+  };
+
+  void lay_out(PreparedRun& prepared, const Call& call) {
+    plan::Collective collective{call.kind, ranks(), 1, call.root, 0};
+    const bool whole = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast ||
+                       call.kind == CollectiveKind::reduce;
+    const std::uint64_t bytes = call.count * element_bytes(call.type) * (whole ? 1 : ranks());
+    const Choice choice = chooser_.choose(call.kind, bytes);
+    prepared.program = nullptr;  // stays so if anything below throws
+    const Program& program = bind(collective, choice.algorithm);
+    prepared.layout = plan::Layout(program.shape(), call.count, call.type, choice.cut);
+    prepared.scratch.resize(prepared.layout.scratch_bytes());
+    prepared.kind = call.kind;
+    prepared.count = call.count;
+    prepared.type = call.type;
+    prepared.root = call.root;
+    prepared.program = &program;
+  }
+
+  const Program& bind(plan::Collective collective, plan::Algorithm algorithm) {
+    const auto key = std::make_tuple(collective.kind, algorithm, collective.root);
+    if (const auto found = programs_.find(key); found != programs_.end()) return *found->second;
+    const plan::Schedule* schedule = plan::find(collective.kind, algorithm);
+    assert(schedule != nullptr);
+    collective.blocks = schedule->blocks(ranks());
+    const plan::Plan plan = schedule->build(topology_, rank(), collective.root);
+    std::vector<int> peers;
+    for (const plan::Strand& strand : plan.strands) {
+      for (const plan::Step& step : strand.steps) {
+        for (const int peer : step.from) peers.push_back(peer);
+        for (const int peer : step.to) peers.push_back(peer);
+      }
+    }
+    std::erase(peers, plan::here);
+    std::sort(peers.begin(), peers.end());
+    peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+    peers_.connect(peers, Clock::now() + patience_);
+    const int widest = 1;  // no schedule here sends a range of several blocks
+    auto program = std::make_unique<Program>(collective, plan, widest, peers_);
+    return *programs_.emplace(key, std::move(program)).first->second;
+  }
+
+  Peers peers_;
+  const Reducer& reducer_;
+  const Chooser chooser_;
+  const plan::Topology topology_;
+  const std::chrono::nanoseconds patience_;
+  const WaitStyle style_;
+  const std::string name_;
+
+  std::atomic<std::uint64_t> turns_taken_{0};
+  alignas(limits::cache_line_bytes) std::atomic<std::uint64_t> turns_done_{0};
+  std::atomic<int> turn_waiters_{0};
+  std::mutex turn_mutex_;
+  std::condition_variable turn_changed_;
+  // Used by whoever has the turn.
+  std::vector<std::unique_ptr<PreparedRun>> runs_;
+  std::map<std::tuple<CollectiveKind, plan::Algorithm, int>, std::unique_ptr<Program>> programs_;
+
+  std::mutex finalize_mutex_;
+  bool finalized_ = false;
+};
+
+CommunicatorImpl& impl(Communicator& communicator) noexcept { return static_cast<CommunicatorImpl&>(communicator); }
+
+/// The calls of a batch, with room for small ones in place.
+struct Batch {
+  struct Item {
+    CommunicatorImpl* communicator = nullptr;
+    const Run* run = nullptr;
+    bool first = false;  // of its communicator in this batch
+  };
+  std::span<PendingCall> calls;
+  std::span<Item> items;
+  std::span<Execution> executions;
+};
+
+WaitStyle style_of(const Batch& batch, Patience patience) noexcept {
+  if (patience == Patience::worker) return WaitStyle::polite;
+  WaitStyle style = WaitStyle::spin;
+  for (const Batch::Item& item : batch.items) {
+    if (item.communicator->wait_style() != WaitStyle::spin) style = WaitStyle::yield;
+  }
+  return style;
+}
+
+/// Prepares every call whose communicator is well; a call that can't begin has a null run and its status.
+void prepare(Batch& batch) noexcept {
+  for (std::size_t i = 0; i < batch.calls.size(); ++i) {
+    PendingCall& call = batch.calls[i];
+    Batch::Item& item = batch.items[i];
+    Execution& execution = batch.executions[i];
+    item.communicator = &impl(*call.communicator);
+    std::size_t index = 0;
+    std::size_t same = 0;
+    for (std::size_t j = 0; j < batch.calls.size(); ++j) {
+      if (batch.calls[j].communicator != call.communicator) continue;
+      index += j < i ? 1 : 0;
+      ++same;
+    }
+    item.first = index == 0;
+    execution.supervision = item.communicator->supervision();
+    if (item.first && !item.communicator->wait_for_turn(call.turn, Clock::now() + item.communicator->patience())) {
+      item.communicator->fail(Error(Code::timeout, "timed out waiting for earlier calls on this communicator"));
+    }
+    if (execution.status = item.communicator->status(); !execution.status.ok()) continue;
+    try {
+      execution.run = &item.communicator->prepare(call.call, call.turn, index, same == 1);
+      item.run = execution.run;
+    } catch (const Error& error) {
+      item.communicator->fail(error);
+      execution.status = {error.code(), -1};
+    } catch (const std::exception& error) {
+      item.communicator->fail(Error(Code::system_error, std::string("no memory for a call: ") + error.what()));
+      execution.status = {Code::system_error, -1};
+    }
+  }
+}
+
+Status run_batch(Batch& batch, Patience patience) noexcept {
+  prepare(batch);
+  std::chrono::nanoseconds wait = std::chrono::hours(24 * 365);
+  for (const Batch::Item& item : batch.items) wait = std::min(wait, item.communicator->patience());
+  Waiter waiter(style_of(batch, patience), control::doorbell(), wait);
+  execute(batch.executions, waiter);
+  Status first;
+  for (std::size_t i = 0; i < batch.items.size(); ++i) {
+    Batch::Item& item = batch.items[i];
+    const Status status = batch.executions[i].status;
+    if (!status.ok() && item.run != nullptr) item.communicator->fail(*item.run, status);
+    if (first.ok() && !status.ok()) first = item.communicator->status();
+  }
+  for (const Batch::Item& item : batch.items) item.communicator->end_turns(1);
+  return first;
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_communicator(const control::Membership& membership, Parts parts,
+                                                const Communicator::Options& options, Deadline deadline) {
+  return std::make_unique<CommunicatorImpl>(membership, std::move(parts), options, deadline);
+}
+
+Status run_calls(std::span<PendingCall> calls, Patience patience) noexcept {
+  constexpr std::size_t in_place = 8;
+  if (calls.size() <= in_place) {
+    std::array<Batch::Item, in_place> items;
+    std::array<Execution, in_place> executions;
+    Batch batch{calls, std::span(items).first(calls.size()), std::span(executions).first(calls.size())};
+    return run_batch(batch, patience);
+  }
+  std::vector<Batch::Item> items(calls.size());
+  std::vector<Execution> executions(calls.size());
+  Batch batch{calls, items, executions};
+  return run_batch(batch, patience);
+}
+
+Status run_call(Communicator& communicator, const Call& call) noexcept {
+  PendingCall pending{&communicator, call, communicator.take_turn()};
+  return run_calls(std::span(&pending, 1), Patience::caller);
+}
+
+}  // namespace rondo

@@ -1,0 +1,113 @@
+// Opening connections and keeping the first failure: see peers.h.
+#include "communicator/peers.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace rondo {
+
+Peers::Peers(const control::Membership& membership, std::vector<std::unique_ptr<Transport>> transports,
+             control::Deadline deadline)
+    : membership_(membership), transports_(std::move(transports)), peers_(membership.members.size()) {
+  peers_[rank()].connection = transports_.front()->open_self();
+  control::Mesh::Hooks hooks;
+  hooks.opened = [this](int peer, Wire& wire) { guard(peer, [&] { opened(peer, wire); }); };
+  hooks.frame = [this](int peer, Frame& frame) { guard(peer, [&] { received(peer, frame); }); };
+  hooks.failed = [this](const control::Failure& failure) { fail(failure.code, failure.sentence, false); };
+  hooks.left = [this](int peer) { left(peer); };
+  mesh_ = control::Mesh::create(membership_, std::move(hooks), deadline);
+}
+
+Peers::~Peers() { mesh_.reset(); }
+
+std::string Peers::describe(int rank) const {
+  const control::Member& member = membership_.members[rank];
+  return "rank " + std::to_string(rank) + " (host " + member.host + ", pid " + std::to_string(member.pid) + ")";
+}
+
+void Peers::connect(std::span<const int> peers, control::Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  const auto open = [&](int peer) { return peers_[peer].connection != nullptr && peers_[peer].connection->ready(); };
+  if (std::all_of(peers.begin(), peers.end(), open)) return;
+  lock.unlock();
+  for (const int peer : peers) {
+    if (peer != rank()) mesh_->want(peer);
+  }
+  lock.lock();
+  for (;;) {
+    if (failed_.load(std::memory_order_acquire) != 0) throw Error(static_cast<Code>(failed_.load()), sentence_);
+    std::string missing;
+    for (const int peer : peers) {
+      if (open(peer)) continue;
+      if (peers_[peer].left) throw Error(Code::remote_error, describe(peer) + " has left the communicator");
+      missing += (missing.empty() ? "" : ", ") + describe(peer);
+    }
+    if (missing.empty()) return;
+    if (changed_.wait_until(lock, deadline) == std::cv_status::timeout && control::Clock::now() >= deadline) {
+      throw Error(Code::timeout, "timed out opening links to " + missing + "; RONDO_TIMEOUT sets the limit");
+    }
+  }
+}
+
+void Peers::guard(int peer, const std::function<void()>& action) noexcept {
+  try {
+    action();
+  } catch (const Error& error) {
+    fail(error.code(), "links to " + describe(peer) + ": " + error.what(), true);
+  } catch (const std::exception& error) {
+    fail(Code::internal_error, "links to " + describe(peer) + ": " + error.what(), true);
+  }
+}
+
+void Peers::opened(int peer, Wire& wire) {
+  auto connection = transports_.front()->open(peer, rank() < peer, wire);
+  const std::lock_guard lock(mutex_);
+  peers_[peer].connection = std::move(connection);
+}
+
+void Peers::received(int peer, Frame& frame) {
+  Connection& connection = *peers_[peer].connection;
+  const bool was_ready = connection.ready();
+  connection.receive(frame);
+  if (was_ready || !connection.ready()) return;
+  log::info(log::Subsystem::p2p, "rank " + std::to_string(rank()) + " <-> " + describe(peer) + " via " +
+                                     std::string(transports_.front()->name()) + ": " + connection.describe());
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
+}
+
+void Peers::left(int peer) {
+  const std::lock_guard lock(mutex_);
+  peers_[peer].left = true;
+  if (peers_[peer].connection != nullptr) peers_[peer].connection->fail(Code::remote_error);
+  changed_.notify_all();
+  wake_sleepers(control::doorbell().page());
+}
+
+std::string Peers::failure_sentence() const {
+  const std::lock_guard lock(mutex_);
+  return sentence_;
+}
+
+void Peers::fail(Code code, const std::string& sentence, bool tell) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failed_.load(std::memory_order_relaxed) != 0) return;
+    sentence_ = sentence;
+    failed_.store(static_cast<int>(code), std::memory_order_release);
+    changed_.notify_all();
+  }
+  log::warn(sentence);
+  wake_sleepers(control::doorbell().page());
+  if (!tell) return;
+  try {
+    mesh_->tell_failure(sentence);
+  } catch (const std::exception& error) {
+    log::warn(std::string("cannot tell the other ranks: ") + error.what());
+  }
+}
+
+void Peers::close(control::Deadline deadline) noexcept { mesh_->close(deadline); }
+
+}  // namespace rondo

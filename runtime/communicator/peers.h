@@ -1,0 +1,70 @@
+// The links of a communicator and its first failure: connections are opened when first used, over the mesh's wires.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "control.h"
+#include "executor.h"
+#include "transport.h"
+
+namespace rondo {
+
+/// Ranks by their place in the communicator.  The calling thread binds plans; the control thread opens connections.
+class Peers final : public Links {
+ public:
+  /// `transports` in order of preference; never empty.
+  Peers(const control::Membership& membership, std::vector<std::unique_ptr<Transport>> transports,
+        control::Deadline deadline);
+  ~Peers() override;
+
+  int rank() const noexcept { return membership_.rank; }
+  int ranks() const noexcept { return static_cast<int>(membership_.members.size()); }
+  const control::Membership& membership() const noexcept { return membership_; }
+  std::string describe(int rank) const;  // "rank 2 (host, pid 123)"
+
+  /// Opens what is not open yet; blocks until all are, the communicator fails, or `deadline`.  Throws Error.
+  void connect(std::span<const int> peers, control::Deadline deadline);
+
+  SendEnd& send_end(int peer, int lane) override { return peers_[peer].connection->send_end(lane); }
+  ReceiveEnd& receive_end(int peer, int lane) override { return peers_[peer].connection->receive_end(lane); }
+  EndOrder& send_order(int peer, int lane) override { return peers_[peer].orders[lane][0]; }
+  EndOrder& receive_order(int peer, int lane) override { return peers_[peer].orders[lane][1]; }
+
+  /// The code of the first failure, 0 while there is none.  Sticky.
+  const std::atomic<int>& failed() const noexcept { return failed_; }
+  std::string failure_sentence() const;
+  /// Records a failure unless there is one; wakes everyone; tells the other ranks if `tell`.
+  void fail(Code code, const std::string& sentence, bool tell) noexcept;
+  /// Says goodbye and closes the control plane; links stay mapped until the end of this object.
+  void close(control::Deadline deadline) noexcept;
+
+ private:
+  struct Peer {
+    std::unique_ptr<Connection> connection;
+    EndOrder orders[limits::lanes_max][2];
+    bool left = false;
+  };
+  void opened(int peer, Wire& wire);
+  void received(int peer, Frame& frame);
+  void left(int peer);
+  /// Runs `action` on the control thread's behalf: what it throws fails the communicator.
+  void guard(int peer, const std::function<void()>& action) noexcept;
+
+  const control::Membership membership_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  mutable std::mutex mutex_;          // guards peers_' pointers and flags while they are set, and sentence_
+  std::condition_variable changed_;
+  std::vector<Peer> peers_;
+  std::atomic<int> failed_{0};
+  std::string sentence_;
+  std::unique_ptr<control::Mesh> mesh_;  // last: its hooks use all of the above
+};
+
+}  // namespace rondo

@@ -1,0 +1,380 @@
+// One slice at a time: wait for every message and every credit, read, reduce, store, reply, release, send.
+// See executor.h for the contract and plan/plan.h for what each operation means.
+#include "executor.h"
+
+#include <algorithm>
+#include <cstring>
+namespace rondo {
+namespace {
+
+using plan::Operation;
+using plan::Piece;
+using plan::Space;
+
+template <typename T>
+void add_distinct(std::vector<T*>& list, T& item) {
+  if (std::find(list.begin(), list.end(), &item) == list.end()) list.push_back(&item);
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- binding
+
+Program::Program(const plan::Collective& collective, const plan::Plan& plan, int widest, Links& links)
+    : shape_(plan::shape_of(collective, plan, widest)) {
+  for (const plan::Strand& strand : plan.strands) {
+    BoundStrand bound;
+    for (const plan::Step& step : strand.steps) {
+      BoundStep b;
+      b.operation = step.operation;
+      b.finish = step.finish;
+      b.reply = step.reply;
+      b.reads_raw = collective.reduces() && step.source.space == Space::in;
+      b.source = step.source;
+      b.target = step.target;
+      for (const int peer : step.from) {
+        Operand operand;
+        operand.peer = peer;
+        if (peer != plan::here) {
+          operand.link = &links.receive_end(peer, strand.lane);
+          add_distinct(bound.ends, links.receive_order(peer, strand.lane));
+          if (step.reply) {
+            operand.reverse = &links.send_end(peer, strand.lane);
+            add_distinct(bound.ends, links.send_order(peer, strand.lane));
+          }
+        }
+        b.operands.push_back(operand);
+      }
+      if (b.operands.empty() && step.source) b.operands.push_back(Operand{});  // copy, copy_send, send, lend
+      const bool awaits_reply = step.operation == Operation::lend && step.target;
+      for (const int peer : step.to) {
+        Destination to;
+        to.peer = peer;
+        to.link = &links.send_end(peer, strand.lane);
+        add_distinct(bound.ends, links.send_order(peer, strand.lane));
+        if (awaits_reply) {
+          to.reverse = &links.receive_end(peer, strand.lane);
+          add_distinct(bound.ends, links.receive_order(peer, strand.lane));
+          ++bound.replies_max;
+        }
+        const auto known = std::find_if(bound.destinations.begin(), bound.destinations.end(),
+                                        [&](const Destination& d) { return d.peer == peer; });
+        to.index = static_cast<int>(known - bound.destinations.begin());
+        if (known == bound.destinations.end()) bound.destinations.push_back(to);
+        if (to.reverse != nullptr) bound.destinations[to.index].reverse = to.reverse;
+        b.to.push_back(to);
+      }
+      operands_max_ = std::max(operands_max_, static_cast<int>(b.operands.size()));
+      targets_max_ = std::max(targets_max_, static_cast<int>(b.to.size() + b.operands.size()) + 1);
+      bound.steps.push_back(std::move(b));
+    }
+    if (!bound.steps.empty()) strands_.push_back(std::move(bound));
+  }
+}
+
+// ---------------------------------------------------------------- one call
+
+void Run::start(const RunArguments& arguments) {
+  a_ = arguments;
+  status_ = {};
+  const Program& program = *a_.program;
+  if (sources_.size() < static_cast<std::size_t>(program.operands_max())) {
+    sources_.resize(program.operands_max());
+    source_strides_.resize(program.operands_max());
+  }
+  if (targets_.size() < static_cast<std::size_t>(program.targets_max())) {
+    targets_.resize(program.targets_max());
+    target_strides_.resize(program.targets_max());
+  }
+  if (strands_.size() < program.strands().size()) strands_.resize(program.strands().size());
+  strands_left_ = program.strands().size();
+  for (std::size_t i = 0; i < strands_left_; ++i) {
+    StrandState& s = strands_[i];
+    s.strand = &program.strands()[i];
+    s.tile = 0;
+    s.step = 0;
+    s.slice = 0;
+    s.done = false;
+    s.holds_ends = a_.alone;
+    s.replies.clear();
+    s.replies.reserve(static_cast<std::size_t>(s.strand->replies_max) * a_.layout.slices());
+    s.lent_until.assign(s.strand->destinations.size(), 0);
+    if (!a_.alone) {
+      s.tickets.clear();
+      for (EndOrder* end : s.strand->ends) s.tickets.push_back(end->taken++);
+    }
+  }
+}
+
+bool Run::progress() noexcept {
+  bool moved = false;
+  const std::size_t count = a_.program->strands().size();
+  for (std::size_t i = 0; i < count; ++i) {
+    StrandState& s = strands_[i];
+    while (!s.done && status_.ok() && advance(s)) moved = true;
+  }
+  return moved;
+}
+
+std::byte* Run::base(Space space) const noexcept {
+  switch (space) {
+    case Space::in: return const_cast<std::byte*>(a_.in);  // never a target: the verifier's rule "write to in"
+    case Space::out: return a_.out;
+    default: return a_.scratch;
+  }
+}
+
+bool Run::blocked(StrandState& s, const ReceiveEnd* message, const SendEnd* credit, int peer) noexcept {
+  s.blocked_on_message = message;
+  s.blocked_on_credit = credit;
+  s.blocked_peer = peer;
+  return false;
+}
+
+bool Run::acquire(StrandState& s) noexcept {
+  for (std::size_t i = 0; i < s.tickets.size(); ++i) {
+    if (s.strand->ends[i]->served != s.tickets[i]) return blocked(s, nullptr, nullptr, -1);
+  }
+  return s.holds_ends = true;
+}
+
+bool Run::matches(const Message& message, std::size_t bytes, int peer) noexcept {
+  if (message.signature == a_.signature && message.bytes == bytes) [[likely]] return true;
+  mismatch_ = {peer, message.signature, static_cast<std::uint32_t>(bytes), message.bytes};
+  status_ = {Code::invalid_usage, peer};
+  return false;
+}
+
+bool Run::gather_sources(StrandState& s, const BoundStep& step, const Piece& shape, std::size_t bytes) noexcept {
+  for (std::size_t i = 0; i < step.operands.size(); ++i) {
+    const Operand& operand = step.operands[i];
+    if (operand.link == nullptr) {
+      sources_[i] = {base(step.source.space) + shape.offset, step.reads_raw};
+      source_strides_[i] = shape.stride;
+      continue;
+    }
+    const Message* message = operand.link->peek();
+    if (message == nullptr) return blocked(s, operand.link, nullptr, operand.peer);
+    if (!matches(*message, bytes, operand.peer)) return false;
+    sources_[i] = {message->data, message->raw};
+    source_strides_[i] = shape.bytes;
+  }
+  return true;
+}
+
+void Run::add_target(int index, std::byte* data, std::size_t stride) noexcept {
+  targets_[index] = data;
+  target_strides_[index] = stride;
+}
+
+/// Reduces sources_ to the first `target_count` of targets_, segment by segment.
+void Run::reduce(const BoundStep& step, int target_count, const Piece& shape) noexcept {
+  const int source_count = static_cast<int>(step.operands.size());
+  const std::size_t elements = shape.bytes / element_bytes(a_.reduction.type);
+  for (int segment = 0;; ++segment) {
+    a_.reduce(a_.reduction, sources_.data(), source_count, targets_.data(), target_count, elements, step.finish);
+    if (segment + 1 >= shape.segments) return;
+    for (int i = 0; i < source_count; ++i) sources_[i].data += source_strides_[i];
+    for (int i = 0; i < target_count; ++i) targets_[i] += target_strides_[i];
+  }
+}
+
+bool Run::advance(StrandState& s) noexcept {
+  if (!s.holds_ends && !acquire(s)) return false;
+  if (s.tile == a_.layout.tiles()) return settle(s, s.strand->destinations) && leave(s);
+  const BoundStep& step = s.strand->steps[s.step];
+  if (step.operation == Operation::wait) {
+    if (!settle(s, step.to)) return false;
+    s.slice = a_.layout.slices() - 1;  // once a step, not once a slice
+    return next(s);
+  }
+  const Piece source = step.source ? a_.layout.piece(step.source, s.tile, s.slice) : Piece{};
+  const Piece target = step.target ? a_.layout.piece(step.target, s.tile, s.slice) : Piece{};
+  if (step.operation == Operation::lend) return lend(s, step, source, target);
+
+  const Piece& shape = step.source ? source : target;
+  const std::size_t bytes = shape.bytes * static_cast<std::size_t>(shape.segments);
+  if (!gather_sources(s, step, shape, bytes)) return false;
+  int targets = 0;
+  if (step.target) {
+    std::byte* const data = base(step.target.space) + target.offset;
+    const bool in_place = step.operands.size() == 1 && sources_[0].data == data && !sources_[0].raw && !step.finish;
+    if (!in_place) add_target(targets++, data, target.stride);
+  }
+  for (const Destination& to : step.to) {
+    std::byte* const room = to.link->reserve(bytes);
+    if (room == nullptr) return blocked(s, nullptr, to.link, to.peer);
+    add_target(targets++, room, shape.bytes);
+  }
+  if (step.reply) {
+    for (const Operand& operand : step.operands) {
+      if (operand.link == nullptr) continue;
+      const Message& message = *operand.link->peek();
+      std::byte* const room = message.lent ? message.reply : operand.reverse->reserve(bytes);
+      if (room == nullptr) return blocked(s, nullptr, operand.reverse, operand.peer);
+      add_target(targets++, room, shape.bytes);
+    }
+  }
+  if (targets > 0) reduce(step, targets, shape);
+  for (const Destination& to : step.to) to.link->commit(bytes, a_.signature, {});
+  for (const Operand& operand : step.operands) {
+    if (operand.link == nullptr) continue;
+    if (step.reply && !operand.link->peek()->lent) operand.reverse->commit(bytes, a_.signature, {});
+    operand.link->release();
+  }
+  return next(s);
+}
+
+/// Offers the source range to every destination, or copies it where the offer is declined.
+bool Run::lend(StrandState& s, const BoundStep& step, const Piece& source, const Piece& target) noexcept {
+  const std::size_t bytes = source.bytes * static_cast<std::size_t>(source.segments);
+  for (const Destination& to : step.to) {
+    if (to.link->reserve(bytes) == nullptr) return blocked(s, nullptr, to.link, to.peer);
+  }
+  const std::byte* const from = base(step.source.space) + source.offset;
+  std::byte* const reply = step.target ? base(step.target.space) + target.offset : nullptr;
+  const bool may_lend = a_.may_lend && source.segments == 1 && !step.finish;
+  for (const Destination& to : step.to) {
+    if (may_lend && to.link->lend(from, reply, bytes, a_.signature, {step.reads_raw, reply != nullptr})) {
+      s.lent_until[to.index] = to.link->sent();
+      continue;
+    }
+    sources_[0] = {from, step.reads_raw};
+    source_strides_[0] = source.stride;
+    add_target(0, to.link->reserve(bytes), source.bytes);
+    reduce(step, 1, source);
+    to.link->commit(bytes, a_.signature, {false, reply != nullptr});
+    if (reply != nullptr) s.replies.push_back({to.reverse, to.peer, reply, target});
+  }
+  return next(s);
+}
+
+/// Waits until all that was lent to `to` is released; stores the replies to declined lends, in the order of the lends.
+bool Run::settle(StrandState& s, std::span<const Destination> to) noexcept {
+  for (Reply& reply : std::span(s.replies)) {
+    const auto wanted = [&](const Destination& d) { return d.peer == reply.peer; };
+    if (reply.link == nullptr || std::none_of(to.begin(), to.end(), wanted)) continue;
+    const Message* message = reply.link->peek();
+    if (message == nullptr) return blocked(s, reply.link, nullptr, reply.peer);
+    const std::size_t bytes = reply.piece.bytes;
+    if (!matches(*message, bytes * static_cast<std::size_t>(reply.piece.segments), reply.peer)) return false;
+    for (int i = 0; i < reply.piece.segments; ++i) {
+      std::memcpy(reply.target + i * reply.piece.stride, message->data + i * bytes, bytes);
+    }
+    reply.link->release();
+    reply.link = nullptr;
+  }
+  for (const Destination& d : to) {
+    if (d.link->released() < s.lent_until[d.index]) return blocked(s, nullptr, d.link, d.peer);
+  }
+  const auto settled = [](const Reply& reply) { return reply.link == nullptr; };
+  if (std::all_of(s.replies.begin(), s.replies.end(), settled)) s.replies.clear();
+  return true;
+}
+
+bool Run::next(StrandState& s) noexcept {
+  if (++s.slice < a_.layout.slices()) return true;
+  s.slice = 0;
+  if (++s.step < s.strand->steps.size()) return true;
+  s.step = 0;
+  ++s.tile;
+  return true;
+}
+
+bool Run::leave(StrandState& s) noexcept {
+  for (std::size_t i = 0; i < s.tickets.size(); ++i) ++s.strand->ends[i]->served;
+  s.tickets.clear();
+  s.done = true;
+  --strands_left_;
+  return true;
+}
+
+std::vector<int> Run::waits_for() const {
+  std::vector<int> peers;
+  for (std::size_t i = 0; i < a_.program->strands().size(); ++i) {
+    const StrandState& s = strands_[i];
+    if (s.done || s.blocked_peer < 0) continue;
+    if (std::find(peers.begin(), peers.end(), s.blocked_peer) == peers.end()) peers.push_back(s.blocked_peer);
+  }
+  return peers;
+}
+
+Status Run::blocked_status() const noexcept {
+  for (std::size_t i = 0; i < a_.program->strands().size(); ++i) {
+    const StrandState& s = strands_[i];
+    if (s.done) continue;
+    if (s.blocked_on_message != nullptr && !s.blocked_on_message->status().ok()) {
+      return {s.blocked_on_message->status().code, s.blocked_peer};
+    }
+    if (s.blocked_on_credit != nullptr && !s.blocked_on_credit->status().ok()) {
+      return {s.blocked_on_credit->status().code, s.blocked_peer};
+    }
+  }
+  return {};
+}
+
+// ---------------------------------------------------------------- waiting
+
+namespace {
+
+bool over(const Execution& e) noexcept { return e.run == nullptr; }
+
+/// Moves what can move; true if anything did.  Executions that ended are marked by a null run.
+bool advance_all(std::span<Execution> executions, std::size_t& left) noexcept {
+  bool moved = false;
+  for (Execution& e : executions) {
+    if (over(e)) continue;
+    moved |= e.run->progress();
+    if (!e.run->done() && e.run->status().ok()) continue;
+    e.status = e.run->status();
+    e.run = nullptr;
+    --left;
+    moved = true;
+  }
+  return moved;
+}
+
+/// Ends executions whose communicator failed or whose peer can bring nothing more; true if any did.
+bool end_failed(std::span<Execution> executions, std::size_t& left) noexcept {
+  bool ended = false;
+  for (Execution& e : executions) {
+    if (over(e)) continue;
+    Status status{static_cast<Code>(e.supervision.failed->load(std::memory_order_acquire)), -1};
+    if (status.ok()) {
+      status = e.run->blocked_status();
+      // What the peer sent before it left may have come in after the last look.
+      if (!status.ok() && e.run->progress()) continue;
+    }
+    if (status.ok()) continue;
+    e.status = status;
+    e.run = nullptr;
+    --left;
+    ended = true;
+  }
+  return ended;
+}
+
+}  // namespace
+
+void execute(std::span<Execution> executions, Waiter& waiter) noexcept {
+  std::size_t left = static_cast<std::size_t>(std::count_if(executions.begin(), executions.end(), [](const Execution& e) {
+    return !over(e);
+  }));
+  waiter.moved();
+  while (left > 0) {
+    const bool moved = advance_all(executions, left);
+    if (moved) {
+      waiter.moved();
+      continue;
+    }
+    if (waiter.unhurried() && end_failed(executions, left)) continue;
+    const auto look = [&]() noexcept { return advance_all(executions, left) | end_failed(executions, left); };
+    if (waiter.turn(look)) continue;
+    for (Execution& e : executions) {
+      if (!over(e)) e.status = {Code::timeout, -1};
+    }
+    return;
+  }
+}
+
+}  // namespace rondo

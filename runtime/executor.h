@@ -1,0 +1,186 @@
+// The executor: the only code that moves data.  It walks the strands of plans over links.
+//
+// Program binds a plan to the ends of links once; Run is one call of it.  progress() never blocks; execute() is the only
+// place that waits, times out or stops.  A strand is at (tile, step, slice); a slice runs when every message and every
+// credit it needs is there, and then runs whole.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "plan/layout.h"
+#include "plan/plan.h"
+#include "reducer.h"
+#include "transport.h"
+#include "wait.h"
+
+namespace rondo {
+
+/// Whose turn it is at one end of a link: runs of one communicator acquire each end in call order.
+struct EndOrder {
+  std::uint64_t taken = 0;   // runs that asked for the end
+  std::uint64_t served = 0;  // runs that are done with it
+};
+
+/// Where a program finds its links.
+class Links {
+ public:
+  virtual ~Links() = default;
+  virtual SendEnd& send_end(int peer, int lane) = 0;
+  virtual ReceiveEnd& receive_end(int peer, int lane) = 0;
+  virtual EndOrder& send_order(int peer, int lane) = 0;
+  virtual EndOrder& receive_order(int peer, int lane) = 0;
+};
+
+/// An operand of a step: a peer's message, or (link null) the step's own source range.
+struct Operand {
+  ReceiveEnd* link = nullptr;
+  SendEnd* reverse = nullptr;  // for the reply, where the step replies
+  int peer = plan::here;
+};
+
+/// Where a step sends to, or what it waits for.
+struct Destination {
+  SendEnd* link = nullptr;
+  ReceiveEnd* reverse = nullptr;  // for the replies to declined lends
+  int peer = -1;
+  int index = -1;                 // among the strand's destinations
+};
+
+struct BoundStep {
+  plan::Operation operation{};
+  bool finish = false;
+  bool reply = false;
+  bool reads_raw = false;         // the source range is `in` of a collective that reduces
+  plan::Range source;
+  plan::Range target;
+  std::vector<Operand> operands;  // in the order of reduction
+  std::vector<Destination> to;
+};
+
+struct BoundStrand {
+  std::vector<BoundStep> steps;
+  std::vector<Destination> destinations;  // distinct
+  std::vector<EndOrder*> ends;            // distinct
+  int replies_max = 0;                    // declined lends awaiting a reply, at the most, in slices per m
+};
+
+/// A plan bound to links.  Immutable; shared by the runs of a communicator.
+class Program {
+ public:
+  Program(const plan::Collective& collective, const plan::Plan& plan, int widest, Links& links);
+  const plan::Shape& shape() const noexcept { return shape_; }
+  const std::vector<BoundStrand>& strands() const noexcept { return strands_; }
+  int operands_max() const noexcept { return operands_max_; }
+  int targets_max() const noexcept { return targets_max_; }
+
+ private:
+  plan::Shape shape_;
+  std::vector<BoundStrand> strands_;
+  int operands_max_ = 1;
+  int targets_max_ = 1;
+};
+
+/// What one call gives a run.
+struct RunArguments {
+  const Program* program = nullptr;
+  plan::Layout layout;
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  std::byte* scratch = nullptr;  // layout.scratch_bytes()
+  Reduction reduction;
+  ReduceFunction reduce = nullptr;
+  Signature signature;
+  bool may_lend = true;          // false where the pre-operator differs by rank
+  bool alone = true;             // no other run of this communicator is under way in this thread
+};
+
+/// Why a run cannot go on.
+struct Mismatch {
+  int peer = -1;
+  Signature theirs;
+  std::uint32_t bytes_expected = 0;
+  std::uint32_t bytes_found = 0;
+};
+
+/// One call under way.  Reusable; allocates in start() only when a program is larger than those before.
+class Run {
+ public:
+  void start(const RunArguments& arguments);
+  /// Moves every strand as far as it can.  True if anything moved.
+  bool progress() noexcept;
+  bool done() const noexcept { return strands_left_ == 0; }
+  const Status& status() const noexcept { return status_; }   // not ok: the run is over and its links are unusable
+  const Mismatch& mismatch() const noexcept { return mismatch_; }
+  const Signature& signature() const noexcept { return a_.signature; }
+  /// The peers whose message, credit or release the run waits for.
+  std::vector<int> waits_for() const;
+  /// Not ok where a link that the run waits on can bring nothing more.
+  Status blocked_status() const noexcept;
+
+ private:
+  struct Reply {  // a declined lend: the peer's answer comes as a message
+    ReceiveEnd* link;  // null once it is stored
+    int peer;
+    std::byte* target;
+    plan::Piece piece;
+  };
+  struct StrandState {
+    const BoundStrand* strand = nullptr;
+    std::uint64_t tile = 0;
+    std::uint32_t step = 0;
+    int slice = 0;
+    bool holds_ends = false;
+    bool done = false;
+    std::vector<std::uint64_t> tickets;     // one per strand->ends
+    std::vector<std::uint64_t> lent_until;  // per destination: `sent` after the last accepted lend, or 0
+    std::vector<Reply> replies;             // in order
+    const ReceiveEnd* blocked_on_message = nullptr;
+    const SendEnd* blocked_on_credit = nullptr;
+    int blocked_peer = -1;
+  };
+
+  bool advance(StrandState& s) noexcept;
+  bool lend(StrandState& s, const BoundStep& step, const plan::Piece& source, const plan::Piece& target) noexcept;
+  bool settle(StrandState& s, std::span<const Destination> to) noexcept;
+  bool acquire(StrandState& s) noexcept;
+  bool next(StrandState& s) noexcept;
+  bool leave(StrandState& s) noexcept;
+  bool blocked(StrandState& s, const ReceiveEnd* message, const SendEnd* credit, int peer) noexcept;
+  bool matches(const Message& message, std::size_t bytes, int peer) noexcept;
+  bool gather_sources(StrandState& s, const BoundStep& step, const plan::Piece& shape, std::size_t bytes) noexcept;
+  void add_target(int index, std::byte* data, std::size_t stride) noexcept;
+  void reduce(const BoundStep& step, int target_count, const plan::Piece& shape) noexcept;
+  std::byte* base(plan::Space space) const noexcept;
+
+  RunArguments a_;
+  std::vector<StrandState> strands_;
+  std::size_t strands_left_ = 0;
+  std::vector<Source> sources_;
+  std::vector<std::byte*> targets_;
+  std::vector<std::size_t> source_strides_;  // bytes from one segment to the next
+  std::vector<std::size_t> target_strides_;
+  Status status_;
+  Mismatch mismatch_;
+};
+
+/// What execute() needs to know of one run's communicator.
+struct Supervision {
+  const std::atomic<int>* failed = nullptr;  // Code of the communicator's first failure, 0 while there is none
+};
+
+struct Execution {
+  Run* run = nullptr;
+  Supervision supervision;
+  Status status;  // set by execute()
+};
+
+/// Runs all to the end; each execution gets its own status.  Returns when every run is done or failed; null runs are
+/// passed over.
+void execute(std::span<Execution> executions, Waiter& waiter) noexcept;
+
+}  // namespace rondo

@@ -1,0 +1,40 @@
+// Chooses tiles, blocks and slices for a call: see layout.h for what they promise.
+#include "plan/layout.h"
+
+namespace rondo::plan {
+namespace {
+
+constexpr std::size_t unit_bytes = limits::cache_line_bytes;
+
+constexpr std::size_t ceil_divide(std::size_t a, std::size_t b) noexcept { return (a + b - 1) / b; }
+constexpr std::size_t in_units(std::size_t bytes) noexcept { return ceil_divide(bytes, unit_bytes) * unit_bytes; }
+
+}  // namespace
+
+Shape shape_of(const Collective& collective, const Plan& plan, int widest) {
+  Shape shape;
+  shape.segmented = collective.kind != CollectiveKind::all_reduce && collective.kind != CollectiveKind::reduce &&
+                    collective.kind != CollectiveKind::broadcast;
+  shape.blocks = shape.segmented ? 1 : collective.blocks;
+  shape.widest = widest;
+  shape.scratch_blocks = plan.scratch_blocks;
+  shape.scratch_first = plan.scratch_first;
+  return shape;
+}
+
+Layout::Layout(const Shape& shape, std::uint64_t count, DataType type, const Cut& cut)
+    : segmented_(shape.segmented), scratch_first_(shape.scratch_first), total_bytes_(count * element_bytes(type)) {
+  // Few slices rather than small ones; then as few tiles as the slots allow, all of one size.
+  const std::size_t slice_most = cut.slot_bytes / shape.widest / unit_bytes * unit_bytes;
+  const std::size_t block_total = ceil_divide(total_bytes_, shape.blocks);
+  const std::size_t wanted = ceil_divide(block_total, cut.slice_bytes_min);
+  slices_ = static_cast<int>(std::clamp<std::size_t>(wanted, 1, cut.slices_max));
+  const std::size_t passes = std::max<std::size_t>(1, ceil_divide(block_total, slices_ * slice_most));
+  block_bytes_ = std::max(unit_bytes, in_units(ceil_divide(block_total, passes)));
+  slice_bytes_ = in_units(ceil_divide(block_bytes_, slices_));
+  tile_bytes_ = block_bytes_ * shape.blocks;
+  tiles_ = std::max<std::uint64_t>(1, ceil_divide(total_bytes_, tile_bytes_));
+  scratch_bytes_ = shape.scratch_blocks * block_bytes_;
+}
+
+}  // namespace rondo::plan

@@ -1,0 +1,80 @@
+// How to wait: callers spin if there are cores for it, else yield; after about a millisecond everyone sleeps on the
+// process's doorbell.  Queue workers never spin: computation may want the core.
+#pragma once
+
+#include <sched.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "base/doorbell.h"
+
+namespace rondo {
+
+inline void pause_cpu() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+enum class WaitStyle : std::uint8_t { spin, yield, polite };
+
+class Waiter {
+ public:
+  using Clock = std::chrono::steady_clock;
+  Waiter(WaitStyle style, Doorbell& doorbell, std::chrono::nanoseconds patience) noexcept
+      : style_(style), doorbell_(doorbell), patience_(patience) {}
+
+  /// Something moved: the wait that was going on is over.
+  void moved() noexcept {
+    turns_ = 0;
+    timing_ = slept_ = false;
+  }
+
+  /// Whether this turn may look at what changes rarely (failures): now and then while spinning, always when sleeping.
+  bool unhurried() const noexcept { return turns_ % 64 == 63 || timing_; }
+
+  /// One turn of waiting.  `look` moves what it can and says whether it did; it is asked again before any sleep.
+  /// False: nothing has moved for longer than the patience.
+  template <typename Look>
+  bool turn(Look&& look) noexcept {
+    ++turns_;
+    if (style_ == WaitStyle::spin && !slept_) {
+      pause_cpu();
+      if (turns_ % 256 != 0) return true;
+    } else if (!slept_) {
+      if (style_ == WaitStyle::yield || turns_ % 4 != 0) sched_yield();
+    }
+    const auto now = Clock::now();
+    if (!timing_) {
+      timing_ = true;
+      began_ = now;
+    }
+    const auto waited = now - began_;
+    if (waited > patience_) return false;
+    if (waited < (style_ == WaitStyle::polite ? polite_for : spin_for)) return true;
+    slept_ = true;
+    const auto left = std::chrono::duration_cast<std::chrono::microseconds>(patience_ - waited).count() + 1;
+    doorbell_.sleep(static_cast<std::uint64_t>(left), [&]() noexcept {
+      if (!look()) return true;
+      moved();
+      return false;
+    });
+    return true;
+  }
+
+ private:
+  static constexpr std::chrono::nanoseconds spin_for{1'000'000};
+  static constexpr std::chrono::nanoseconds polite_for{50'000};
+  WaitStyle style_;
+  Doorbell& doorbell_;
+  std::chrono::nanoseconds patience_;
+  std::uint64_t turns_ = 0;
+  bool timing_ = false;
+  bool slept_ = false;
+  Clock::time_point began_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,85 @@
+// The table of memfd-backed regions: see regions.h.
+#include "regions.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/result.h"
+#include "shared_memory.h"
+
+namespace rondo {
+
+Regions& Regions::instance() {
+  static Regions* const regions = new Regions;  // never destroyed: ncclMemFree may come from a static destructor
+  return *regions;
+}
+
+void* Regions::allocate(std::size_t bytes) {
+  SharedMemory memory = SharedMemory::create("rondo-memory", std::max<std::size_t>(bytes, 1));
+  void* const base = memory.data();
+  const std::lock_guard lock(mutex_);
+  Region& region = regions_[base];
+  region.bytes = memory.bytes();
+  for (std::uint32_t i = 0; i < limits::regions_max; ++i) {
+    Slot& slot = slots_[i];
+    if (slot.base.load(std::memory_order_relaxed) != 0) continue;
+    region.id = next_generation_++ * limits::regions_max + i;
+    region.fd = memory.take_descriptor();
+    slot.bytes.store(region.bytes, std::memory_order_relaxed);
+    slot.id.store(region.id, std::memory_order_relaxed);
+    slot.base.store(reinterpret_cast<std::uintptr_t>(base), std::memory_order_release);
+    if (i >= slots_used_.load(std::memory_order_relaxed)) slots_used_.store(i + 1, std::memory_order_release);
+    break;
+  }
+  memory.keep();
+  return base;
+}
+
+bool Regions::release(void* memory) {
+  const std::lock_guard lock(mutex_);
+  const auto found = regions_.find(memory);
+  if (found == regions_.end()) return false;
+  const Region& region = found->second;
+  if (region.fd) {
+    slots_[slot_of(region.id)].base.store(0, std::memory_order_release);
+    for (Watcher* watcher : watchers_) watcher->gone(region.id);
+  }
+  ::munmap(memory, region.bytes);
+  regions_.erase(found);
+  return true;
+}
+
+bool Regions::find(const void* data, std::size_t bytes, Found& found) const noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  const auto holds = [&](const Slot& slot) noexcept {
+    const std::uintptr_t base = slot.base.load(std::memory_order_acquire);
+    if (base == 0 || address < base) return false;
+    const std::size_t size = slot.bytes.load(std::memory_order_relaxed);
+    if (address - base > size || bytes > size - (address - base)) return false;
+    found = {slot.id.load(std::memory_order_relaxed), address - base};
+    return true;
+  };
+  thread_local std::uint32_t last = 0;  // a thread's lends come from the same few regions
+  if (holds(slots_[last])) return true;
+  const std::uint32_t used = slots_used_.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < used; ++i) {
+    if (!holds(slots_[i])) continue;
+    last = i;
+    return true;
+  }
+  return false;
+}
+
+void Regions::watch(Watcher& watcher) {
+  const std::lock_guard lock(mutex_);
+  watchers_.push_back(&watcher);
+}
+
+void Regions::unwatch(Watcher& watcher) {
+  const std::lock_guard lock(mutex_);
+  std::erase(watchers_, &watcher);
+}
+
+}  // namespace rondo

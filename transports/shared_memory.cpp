@@ -1,0 +1,74 @@
+// memfd segments: see shared_memory.h.
+#include "shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "base/result.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::size_t huge_page_bytes = 2u << 20;
+
+std::string amount(std::size_t bytes) { return std::to_string(bytes) + " bytes of shared memory"; }
+
+void* map_shared(int fd, std::size_t bytes) {
+  void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) throw_system_error("cannot map " + amount(bytes));
+  // Best effort: whether shared memory may use huge pages is the administrator's choice.
+  if (bytes >= huge_page_bytes) ::madvise(data, bytes, MADV_HUGEPAGE);
+  return data;
+}
+
+}  // namespace
+
+SharedMemory SharedMemory::create(const char* name, std::size_t bytes) {
+  const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  if (bytes > SIZE_MAX - page) throw Error(Code::system_error, "cannot allocate " + amount(bytes) + ": too large");
+  bytes = (bytes + page - 1) / page * page;
+  Descriptor fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) throw_system_error("cannot create " + amount(bytes));
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) throw_system_error("cannot size " + amount(bytes));
+  // A peer that maps the segment relies on its size.
+  ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  void* const data = map_shared(fd.get(), bytes);
+  SharedMemory memory(data, bytes, std::move(fd));
+  int refused;
+  while ((refused = ::fallocate(memory.fd(), 0, 0, static_cast<off_t>(bytes))) != 0 && errno == EINTR) {
+  }
+  if (refused != 0) throw_system_error("cannot commit " + amount(bytes));
+  return memory;
+}
+
+SharedMemory SharedMemory::map(int fd, std::size_t bytes) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) throw_system_error("cannot inspect a peer's shared memory");
+  if (static_cast<std::size_t>(info.st_size) < bytes) {
+    throw Error(Code::system_error, "a peer's shared memory has " + std::to_string(info.st_size) + " bytes, not " +
+                                        std::to_string(bytes));
+  }
+  return SharedMemory(map_shared(fd, bytes), bytes, Descriptor());
+}
+
+SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
+  if (this != &other) {
+    if (data_ != nullptr) ::munmap(data_, bytes_);
+    data_ = std::exchange(other.data_, nullptr);
+    bytes_ = other.bytes_;
+    fd_ = std::move(other.fd_);
+  }
+  return *this;
+}
+
+SharedMemory::~SharedMemory() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+}  // namespace rondo

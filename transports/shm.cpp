@@ -1,0 +1,274 @@
+// Shared memory between two ranks.  The lower rank makes the segment, writes a random number into it, and passes it with
+// its doorbell; the higher rank maps both, finds that number there (the proof that memory is shared), answers in the
+// segment, and passes its own doorbell.  Two rings of slots, one each way, then carry everything.
+//
+// Lending: memory from ncclMemAlloc is a memfd.  The first lend of a region offers its descriptor to the peer and is
+// declined; once the peer has mapped it, lends of it go through.  Neither side ever waits for the other.
+#include "shm.h"
+
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "base/doorbell.h"
+#include "base/limits.h"
+#include "regions.h"
+#include "shared_memory.h"
+#include "slots.h"
+
+namespace rondo {
+namespace {
+
+struct Segment {
+  std::uint64_t nonce = 0;
+  std::atomic<std::uint64_t> answer{0};
+  alignas(4096) slots::Ring rings[limits::lanes_max][2];  // from the lower rank; from the higher rank
+};
+static_assert(sizeof(Segment) <= (1u << 20), "a used peer costs at most 1 MiB");
+
+enum FrameKind : std::uint16_t { offer = 1, accept = 2, region_offer = 3, region_ready = 4, region_gone = 5 };
+
+struct RegionFrame {
+  std::uint32_t id = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t bytes = 0;
+};
+
+template <typename T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+template <typename T>
+T read_body(const Frame& frame) {
+  T value;
+  if (frame.body.size() != sizeof value) throw Error(Code::internal_error, "a shared-memory frame has a wrong size");
+  std::memcpy(&value, frame.body.data(), sizeof value);
+  return value;
+}
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) throw_system_error("cannot get random bytes");
+  return number;
+}
+
+/// The two ends of one lane.
+struct Lane {
+  Lane(slots::Ring& outgoing, slots::Ring& incoming, slots::Peer& peer) : send(outgoing, peer), receive(incoming, peer) {}
+  slots::Sender send;
+  slots::Receiver receive;
+};
+
+/// This process's regions as the peer has mapped them, and the peer's regions as mapped here.
+class RegionExchange final : public slots::Lender, public Regions::Watcher {
+ public:
+  explicit RegionExchange(Wire& wire) : wire_(wire) { Regions::instance().watch(*this); }
+  ~RegionExchange() override { Regions::instance().unwatch(*this); }
+
+  bool find(const void* data, std::size_t bytes, std::uint32_t& region, std::uint64_t& offset) noexcept override {
+    Regions::Found found;
+    if (!Regions::instance().find(data, bytes, found)) return false;
+    const std::uint32_t slot = Regions::slot_of(found.id);
+    if (mapped_there_[slot].load(std::memory_order_acquire) != found.id) {
+      if (offered_[slot].exchange(found.id, std::memory_order_relaxed) != found.id) offer_region(found.id);
+      return false;
+    }
+    region = found.id;
+    offset = found.offset;
+    return true;
+  }
+
+  std::byte* at(std::uint32_t region, std::uint64_t offset) noexcept override {
+    const Mapping& mapping = mapped_here_[Regions::slot_of(region)];
+    if (mapping.id.load(std::memory_order_acquire) != region) return nullptr;
+    return static_cast<std::byte*>(mapping.memory.data()) + offset;
+  }
+
+  void gone(std::uint32_t id) noexcept override {
+    if (offered_[Regions::slot_of(id)].load(std::memory_order_relaxed) == id) {
+      wire_.send(region_gone, bytes_of(RegionFrame{id, 0, 0}));
+    }
+  }
+
+  void map(const Frame& frame) {
+    const auto body = read_body<RegionFrame>(frame);
+    if (frame.descriptors.size() != 1) throw Error(Code::internal_error, "a region came without its descriptor");
+    Mapping& mapping = mapped_here_[Regions::slot_of(body.id)];
+    mapping.memory = SharedMemory::map(frame.descriptors[0].get(), body.bytes);
+    // Fill the page tables here, on the control thread, rather than by faults in the middle of a collective.
+    ::madvise(mapping.memory.data(), body.bytes, MADV_POPULATE_WRITE);
+    mapping.id.store(body.id, std::memory_order_release);
+    wire_.send(region_ready, bytes_of(body));
+  }
+
+  void unmap(const Frame& frame) {
+    const auto body = read_body<RegionFrame>(frame);
+    Mapping& mapping = mapped_here_[Regions::slot_of(body.id)];
+    if (mapping.id.load(std::memory_order_relaxed) != body.id) return;
+    mapping.id.store(0, std::memory_order_relaxed);
+    mapping.memory = SharedMemory();
+  }
+
+  void confirmed(const Frame& frame) {
+    const auto body = read_body<RegionFrame>(frame);
+    mapped_there_[Regions::slot_of(body.id)].store(body.id, std::memory_order_release);
+  }
+
+ private:
+  struct Mapping {
+    std::atomic<std::uint32_t> id{0};
+    SharedMemory memory;
+  };
+
+  void offer_region(std::uint32_t id) noexcept {
+    try {
+      Regions::instance().with(id, [&](int fd, std::size_t bytes) {
+        const int descriptors[] = {fd};
+        wire_.send(region_offer, bytes_of(RegionFrame{id, 0, bytes}), descriptors);
+      });
+    } catch (...) {
+      // Not offered: the region's lends stay declined, which is always right.
+    }
+  }
+
+  Wire& wire_;
+  std::array<std::atomic<std::uint32_t>, limits::regions_max> offered_{};
+  std::array<std::atomic<std::uint32_t>, limits::regions_max> mapped_there_{};
+  std::array<Mapping, limits::regions_max> mapped_here_{};
+};
+
+class ShmConnection final : public Connection {
+ public:
+  ShmConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell)
+      : initiator_(initiator), wire_(wire), doorbell_(doorbell), regions_(wire) {
+    peer_.rank = peer;
+    peer_.lender = &regions_;
+    if (!initiator) return;
+    memory_ = SharedMemory::create("rondo-pair", sizeof(Segment));
+    segment_ = new (memory_.data()) Segment;
+    segment_->nonce = random_number();
+    const int descriptors[] = {memory_.fd(), doorbell_.fd()};
+    wire_.send(offer, bytes_of(segment_->nonce), descriptors);
+  }
+
+  void receive(Frame& frame) override {
+    switch (frame.kind) {
+      case offer: return accept_offer(frame);
+      case accept: return finish_offer(frame);
+      case region_offer: return regions_.map(frame);
+      case region_ready: return regions_.confirmed(frame);
+      case region_gone: return regions_.unmap(frame);
+      default: throw Error(Code::internal_error, "an unknown shared-memory frame, " + std::to_string(frame.kind));
+    }
+  }
+
+  bool ready() const noexcept override { return ready_.load(std::memory_order_acquire); }
+  void fail(Code code) noexcept override {
+    int none = 0;
+    peer_.code.compare_exchange_strong(none, static_cast<int>(code), std::memory_order_acq_rel);
+  }
+  SendEnd& send_end(int lane) noexcept override { return lanes_[lane]->send; }
+  ReceiveEnd& receive_end(int lane) noexcept override { return lanes_[lane]->receive; }
+  std::string describe() const override {
+    return "shared memory, " + std::to_string(limits::credits) + " slots of " +
+           std::to_string(limits::slot_bytes / 1024) + " KiB each way";
+  }
+
+ private:
+  void accept_offer(Frame& frame) {
+    if (initiator_ || frame.descriptors.size() != 2) throw Error(Code::internal_error, "a wrong shared-memory offer");
+    memory_ = SharedMemory::map(frame.descriptors[0].get(), sizeof(Segment));
+    segment_ = static_cast<Segment*>(memory_.data());
+    if (segment_->nonce != read_body<std::uint64_t>(frame)) {
+      throw Error(Code::system_error, "shared memory passed by the peer does not hold what the peer wrote");
+    }
+    segment_->answer.store(~segment_->nonce, std::memory_order_release);
+    open(frame.descriptors[1].get());
+    const int descriptors[] = {doorbell_.fd()};
+    wire_.send(accept, bytes_of(segment_->nonce), descriptors);
+  }
+
+  void finish_offer(Frame& frame) {
+    if (!initiator_ || frame.descriptors.size() != 1) throw Error(Code::internal_error, "a wrong shared-memory answer");
+    if (segment_->answer.load(std::memory_order_acquire) != ~segment_->nonce) {
+      throw Error(Code::system_error, "the peer's answer did not arrive in shared memory");
+    }
+    memory_.take_descriptor();
+    open(frame.descriptors[0].get());
+  }
+
+  void open(int peer_doorbell) {
+    peer_doorbell_.emplace_back(Doorbell::map(peer_doorbell));
+    peer_.doorbell = &peer_doorbell_.back().page();
+    for (int lane = 0; lane < limits::lanes_max; ++lane) {
+      slots::Ring* const rings = segment_->rings[lane];
+      lanes_[lane] = std::make_unique<Lane>(rings[initiator_ ? 0 : 1], rings[initiator_ ? 1 : 0], peer_);
+    }
+    ready_.store(true, std::memory_order_release);
+  }
+
+  const bool initiator_;
+  Wire& wire_;
+  Doorbell& doorbell_;
+  SharedMemory memory_;
+  Segment* segment_ = nullptr;
+  std::vector<Doorbell> peer_doorbell_;  // none until the peer's has come
+  slots::Peer peer_;
+  RegionExchange regions_;
+  std::unique_ptr<Lane> lanes_[limits::lanes_max];
+  std::atomic<bool> ready_{false};
+};
+
+/// A rank's links to itself: the same rings in private memory, lending by plain addresses.
+class SelfConnection final : public Connection, slots::Lender {
+ public:
+  explicit SelfConnection(Doorbell& doorbell) {
+    peer_.doorbell = &doorbell.page();
+    peer_.lender = this;
+    for (int lane = 0; lane < limits::lanes_max; ++lane) {
+      rings_[lane] = std::make_unique<slots::Ring>();
+      lanes_[lane] = std::make_unique<Lane>(*rings_[lane], *rings_[lane], peer_);
+    }
+  }
+  void receive(Frame&) override {}
+  bool ready() const noexcept override { return true; }
+  void fail(Code) noexcept override {}
+  SendEnd& send_end(int lane) noexcept override { return lanes_[lane]->send; }
+  ReceiveEnd& receive_end(int lane) noexcept override { return lanes_[lane]->receive; }
+  std::string describe() const override { return "itself"; }
+
+ private:
+  bool find(const void* data, std::size_t, std::uint32_t&, std::uint64_t& offset) noexcept override {
+    offset = reinterpret_cast<std::uintptr_t>(data);
+    return true;
+  }
+  std::byte* at(std::uint32_t, std::uint64_t offset) noexcept override { return reinterpret_cast<std::byte*>(offset); }
+
+  slots::Peer peer_;
+  std::unique_ptr<slots::Ring> rings_[limits::lanes_max];
+  std::unique_ptr<Lane> lanes_[limits::lanes_max];
+};
+
+class ShmTransport final : public Transport {
+ public:
+  explicit ShmTransport(Doorbell& doorbell) : doorbell_(doorbell) {}
+  std::string_view name() const noexcept override { return "shm"; }
+  std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
+    return std::make_unique<ShmConnection>(peer, initiator, wire, doorbell_);
+  }
+  std::unique_ptr<Connection> open_self() override { return std::make_unique<SelfConnection>(doorbell_); }
+
+ private:
+  Doorbell& doorbell_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_shm_transport(Doorbell& doorbell) { return std::make_unique<ShmTransport>(doorbell); }
+
+}  // namespace rondo

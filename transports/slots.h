@@ -1,0 +1,174 @@
+// Slot rings: how a link lives in memory that both ends can reach (shared memory, one process, simulation).
+//
+// A ring is `credits` slots.  A slot is one cache line of header (flag, signature, and a payload of up to inline_bytes)
+// and, elsewhere, room for a larger payload.  The sender writes the slot and then its sequence number; the receiver
+// polls that number, and gives slots back in order through one counter in a line of its own.  A small message is one
+// line from one cache to the other.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/doorbell.h"
+#include "base/limits.h"
+#include "transport.h"
+
+namespace rondo::slots {
+
+/// What a lent message says instead of its bytes: where they are, in the sender's regions.
+struct LentRange {
+  std::uint32_t region = 0;
+  std::uint32_t reply_region = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t reply_offset = 0;
+};
+
+enum Kind : std::uint32_t { copied = 0, lent = 1u << 31, raw = 1u << 30, offers_reply = 1u << 29, lent_reply = 1u << 28 };
+inline constexpr std::uint32_t bytes_mask = (1u << 28) - 1;
+static_assert(limits::slot_bytes <= bytes_mask);
+
+struct alignas(limits::cache_line_bytes) Header {
+  std::atomic<std::uint32_t> sequence{0};  // number of the message + 1
+  std::uint32_t bytes_and_kind = 0;
+  Signature signature;
+  std::byte payload[limits::inline_bytes] = {};
+};
+static_assert(sizeof(Header) == limits::cache_line_bytes);
+static_assert(sizeof(LentRange) <= limits::inline_bytes);
+
+/// The part of a ring that both ends share.
+struct Ring {
+  Header headers[limits::credits];
+  alignas(limits::cache_line_bytes) std::atomic<std::uint32_t> released{0};
+  alignas(limits::cache_line_bytes) std::byte payloads[limits::credits][limits::slot_bytes];
+};
+
+/// Finds memory that the peer can reach.  Both calls are noexcept and quick; one lender serves one connection.
+class Lender {
+ public:
+  virtual ~Lender() = default;
+  /// The region and offset by which the peer can reach `bytes` at `data`; false where it can't (yet).
+  virtual bool find(const void* data, std::size_t bytes, std::uint32_t& region, std::uint64_t& offset) noexcept = 0;
+  /// The peer's memory, mapped here; null if it isn't.
+  virtual std::byte* at(std::uint32_t region, std::uint64_t offset) noexcept = 0;
+};
+
+/// What both ends of one connection share: the peer's state and how to wake it.
+struct Peer {
+  int rank = -1;
+  std::atomic<int> code{0};            // why nothing more can come from it; Code
+  DoorbellPage* doorbell = nullptr;
+  Lender* lender = nullptr;            // null: nothing is ever lent
+};
+
+class Sender final : public SendEnd {
+ public:
+  Sender(Ring& ring, Peer& peer) noexcept : ring_(ring), peer_(peer) {}
+
+  std::byte* reserve(std::size_t bytes) noexcept override {
+    if (sent_ - released_ == limits::credits && sent_ - released() == limits::credits) return nullptr;
+    const std::size_t slot = sent_ % limits::credits;
+    return bytes <= limits::inline_bytes ? ring_.headers[slot].payload : ring_.payloads[slot];
+  }
+
+  void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept override {
+    publish(bytes, flags.offers_reply ? offers_reply : copied, signature);
+  }
+
+  bool lend(const std::byte* source, std::byte* reply, std::size_t bytes, const Signature& signature,
+            MessageFlags flags) noexcept override {
+    if (peer_.lender == nullptr) return false;
+    LentRange range;
+    std::uint32_t kind = lent | (flags.raw ? raw : 0u);
+    if (!peer_.lender->find(source, bytes, range.region, range.offset)) return false;
+    if (reply != nullptr) {
+      if (!peer_.lender->find(reply, bytes, range.reply_region, range.reply_offset)) return false;
+      kind |= offers_reply | lent_reply;
+    }
+    std::memcpy(ring_.headers[sent_ % limits::credits].payload, &range, sizeof range);
+    publish(bytes, kind, signature);
+    return true;
+  }
+
+  std::uint64_t sent() const noexcept override { return sent_; }
+  std::uint64_t released() noexcept override {
+    const std::uint32_t now = ring_.released.load(std::memory_order_acquire);
+    released_ += static_cast<std::uint32_t>(now - static_cast<std::uint32_t>(released_));
+    return released_;
+  }
+  int capacity() const noexcept override { return limits::credits; }
+  std::size_t slot_bytes() const noexcept override { return limits::slot_bytes; }
+  Status status() const noexcept override {
+    return {static_cast<Code>(peer_.code.load(std::memory_order_acquire)), peer_.rank};
+  }
+
+ private:
+  void publish(std::size_t bytes, std::uint32_t kind, const Signature& signature) noexcept {
+    Header& header = ring_.headers[sent_ % limits::credits];
+    header.bytes_and_kind = static_cast<std::uint32_t>(bytes) | kind;
+    header.signature = signature;
+    ++sent_;
+    header.sequence.store(static_cast<std::uint32_t>(sent_), std::memory_order_release);
+    ring(*peer_.doorbell);
+  }
+
+  Ring& ring_;
+  Peer& peer_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t released_ = 0;
+};
+
+class Receiver final : public ReceiveEnd {
+ public:
+  Receiver(Ring& ring, Peer& peer) noexcept : ring_(ring), peer_(peer) {}
+
+  const Message* peek() noexcept override {
+    if (peeked_) return &message_;
+    const std::size_t slot = received_ % limits::credits;
+    const Header& header = ring_.headers[slot];
+    if (header.sequence.load(std::memory_order_acquire) != static_cast<std::uint32_t>(received_ + 1)) return nullptr;
+    return open(header, slot);
+  }
+
+  void release() noexcept override {
+    peeked_ = false;
+    ++received_;
+    ring_.released.store(static_cast<std::uint32_t>(received_), std::memory_order_release);
+    ring(*peer_.doorbell);
+  }
+
+  Status status() const noexcept override {
+    return {static_cast<Code>(peer_.code.load(std::memory_order_acquire)), peer_.rank};
+  }
+
+ private:
+  const Message* open(const Header& header, std::size_t slot) noexcept {
+    const std::uint32_t word = header.bytes_and_kind;
+    message_.bytes = word & bytes_mask;
+    message_.lent = (word & lent) != 0;
+    message_.raw = (word & raw) != 0;
+    message_.offers_reply = (word & offers_reply) != 0;
+    message_.signature = header.signature;
+    message_.reply = nullptr;
+    if (message_.lent) {
+      LentRange range;
+      std::memcpy(&range, header.payload, sizeof range);
+      message_.data = peer_.lender->at(range.region, range.offset);
+      if ((word & lent_reply) != 0) message_.reply = peer_.lender->at(range.reply_region, range.reply_offset);
+    } else {
+      message_.data = message_.bytes <= limits::inline_bytes ? header.payload : ring_.payloads[slot];
+    }
+    peeked_ = true;
+    return &message_;
+  }
+
+  Ring& ring_;
+  Peer& peer_;
+  std::uint64_t received_ = 0;
+  bool peeked_ = false;
+  Message message_;
+};
+
+}  // namespace rondo::slots
