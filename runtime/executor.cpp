@@ -357,9 +357,8 @@ bool end_failed(std::span<Execution> executions, std::size_t& left) noexcept {
 }  // namespace
 
 void execute(std::span<Execution> executions, Waiter& waiter) noexcept {
-  std::size_t left = static_cast<std::size_t>(std::count_if(executions.begin(), executions.end(), [](const Execution& e) {
-    return !over(e);
-  }));
+  const auto running = [](const Execution& execution) { return !over(execution); };
+  auto left = static_cast<std::size_t>(std::count_if(executions.begin(), executions.end(), running));
   waiter.moved();
   while (left > 0) {
     const bool moved = advance_all(executions, left);

@@ -1,8 +1,8 @@
 // The executor: the only code that moves data.  It walks the strands of plans over links.
 //
-// Program binds a plan to the ends of links once; Run is one call of it.  progress() never blocks; execute() is the only
-// place that waits, times out or stops.  A strand is at (tile, step, slice); a slice runs when every message and every
-// credit it needs is there, and then runs whole.
+// Program binds a plan to the ends of links once; Run is one call of it.  progress() never blocks; execute() is the
+// only place that waits, times out or stops.  A strand is at (tile, step, slice); a slice runs when every message and
+// every credit it needs is there, and then runs whole.
 #pragma once
 
 #include <atomic>

@@ -10,8 +10,8 @@ namespace rondo {
 
 class SharedMemory {
  public:
-  /// Creates and commits `bytes` (rounded up to pages), zeroed: memory that runs out is an Error here, never a bus error
-  /// later, whatever the size of /dev/shm.  `name` shows in /proc/PID/maps only.
+  /// Creates and commits `bytes` (rounded up to pages), zeroed: memory that runs out is an Error here, never a bus
+  /// error later, whatever the size of /dev/shm.  `name` shows in /proc/PID/maps only.
   static SharedMemory create(const char* name, std::size_t bytes);
   /// Maps `bytes` of a peer's memory.  Throws Error.
   static SharedMemory map(int fd, std::size_t bytes);

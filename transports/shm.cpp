@@ -1,5 +1,5 @@
-// Shared memory between two ranks.  The lower rank makes the segment, writes a random number into it, and passes it with
-// its doorbell; the higher rank maps both, finds that number there (the proof that memory is shared), answers in the
+// Shared memory between two ranks.  The lower rank makes the segment, writes a random number into it, and passes it
+// with its doorbell; the higher rank maps both, finds that number there (the proof that memory is shared), answers in the
 // segment, and passes its own doorbell.  Two rings of slots, one each way, then carry everything.
 //
 // Lending: memory from ncclMemAlloc is a memfd.  The first lend of a region offers its descriptor to the peer and is
@@ -59,7 +59,8 @@ std::uint64_t random_number() {
 
 /// The two ends of one lane.
 struct Lane {
-  Lane(slots::Ring& outgoing, slots::Ring& incoming, slots::Peer& peer) : send(outgoing, peer), receive(incoming, peer) {}
+  Lane(slots::Ring& outgoing, slots::Ring& incoming, slots::Peer& peer)
+      : send(outgoing, peer), receive(incoming, peer) {}
   slots::Sender send;
   slots::Receiver receive;
 };

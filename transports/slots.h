@@ -25,7 +25,9 @@ struct LentRange {
   std::uint64_t reply_offset = 0;
 };
 
-enum Kind : std::uint32_t { copied = 0, lent = 1u << 31, raw = 1u << 30, offers_reply = 1u << 29, lent_reply = 1u << 28 };
+enum Kind : std::uint32_t {
+  copied = 0, lent = 1u << 31, raw = 1u << 30, offers_reply = 1u << 29, lent_reply = 1u << 28,
+};
 inline constexpr std::uint32_t bytes_mask = (1u << 28) - 1;
 static_assert(limits::slot_bytes <= bytes_mask);
 
