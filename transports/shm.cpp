@@ -1,6 +1,6 @@
 // Shared memory between two ranks.  The lower rank makes the segment, writes a random number into it, and passes it
-// with its doorbell; the higher rank maps both, finds that number there (the proof that memory is shared), answers in the
-// segment, and passes its own doorbell.  Two rings of slots, one each way, then carry everything.
+// with its doorbell; the higher rank maps both, finds that number there (the proof that memory is shared), answers
+// in the segment, and passes its own doorbell.  Two rings of slots, one each way, then carry everything.
 //
 // Lending: memory from ncclMemAlloc is a memfd.  The first lend of a region offers its descriptor to the peer and is
 // declined; once the peer has mapped it, lends of it go through.  Neither side ever waits for the other.
