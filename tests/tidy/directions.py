@@ -34,8 +34,9 @@ PARTS = {
                      "mapped memory", "shm", "simulated", "kernels"]),
     "plan tool": (r"tools/plan/", ["tools", "base", "plan"]),
     "info tool": (r"tools/rondo/info", ["tools", "nccl.h", "base"]),
+    "run tool": (r"tools/run/", ["base"]),
     "perf": (r"perf/", ["nccl.h"]),
-    "tools": (r"tools/", ["nccl.h", "plan tool", "info tool"]),
+    "tools": (r"tools/", ["nccl.h", "plan tool", "info tool", "run tool"]),
     "docs": (r"docs/", ["nccl.h"]),
 }
 # Headers of CUDA and verbs, and the files that may include them: none yet.

@@ -1,0 +1,239 @@
+"""The launcher with real processes: what ranks are given, what their endings make of the job, and that none is left.
+
+Usage: test_run.py RONDO.  Ranks are small shell and Python programs; nothing is asserted of how long anything took.
+"""
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+RONDO = ""
+PATIENCE_S = 60
+
+
+def run(*arguments, **options):
+    return subprocess.run([RONDO, "run", *arguments], capture_output=True, text=True, timeout=PATIENCE_S,
+                          stdin=options.pop("stdin", subprocess.DEVNULL) if "input" not in options else None, **options)
+
+
+def shell(ranks, script, *flags, **options):
+    return run("-n", str(ranks), *flags, "--", "sh", "-c", script, **options)
+
+
+def gone(pid):
+    """Whether a process has ended (a zombie that nobody reaps has ended too)."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] in "ZX"
+    except FileNotFoundError:
+        return True
+
+
+def until(condition):
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+class Started:
+    """A job in the background.  Each rank and each child of a rank writes its pid as a file into a folder."""
+
+    def __init__(self, ranks, script):
+        self.folder = tempfile.TemporaryDirectory()
+        self.process = subprocess.Popen([RONDO, "run", "-n", str(ranks), "--env", "DIR=" + self.folder.name, "--", "sh",
+                                         "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True)
+
+    def pids(self, count):
+        """The pids written, once there are `count`."""
+        assert until(lambda: len(os.listdir(self.folder.name)) >= count)
+        return [int(name) for name in os.listdir(self.folder.name)]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stderr.close()
+        self.folder.cleanup()
+
+
+class Environment(unittest.TestCase):
+    def test_ranks_get_torchruns_variables_and_the_rendezvous(self):
+        names = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RONDO_JOB_NAME",
+                 "RONDO_JOB_SECRET"]
+        result = shell(3, "echo " + " ".join("$" + name for name in names))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        lines = sorted(line.split() for line in result.stdout.splitlines())
+        self.assertEqual([line[:5] for line in lines], [[str(r), str(r), "3", "3", "127.0.0.1"] for r in range(3)])
+        self.assertEqual(len({tuple(line[5:]) for line in lines}), 1)
+        port, _, secret = lines[0][5:]
+        self.assertTrue(0 < int(port) < 65536)
+        self.assertRegex(secret, "^[0-9a-f]{64}$")
+
+    def test_each_job_has_its_own_name_and_secret(self):
+        script = "echo $RONDO_JOB_NAME $RONDO_JOB_SECRET"
+        one, two = (shell(1, script).stdout.split() for _ in range(2))
+        self.assertNotEqual(one[0], two[0])
+        self.assertNotEqual(one[1], two[1])
+
+    def test_env_sets_variables_and_wins(self):
+        result = shell(2, "echo $A:$B:$MASTER_PORT", "--env", "A=1", "--env", "B=x=y", "--env", "MASTER_PORT=77")
+        self.assertEqual(result.stdout.split(), ["1:x=y:77"] * 2)
+
+    def test_the_arguments_pass_unchanged(self):
+        result = run("-n", "1", "--", "printf", "%s|", "-n", "--", "a b", "", "--env")
+        self.assertEqual(result.stdout, "-n|--|a b||--env|")
+
+    def test_only_rank_0_reads_the_standard_input(self):
+        result = shell(3, 'echo "$RANK:$(cat)"', input="hello")
+        self.assertEqual(sorted(result.stdout.split()), ["0:hello", "1:", "2:"])
+
+    def test_what_is_typed_reaches_rank_0(self):
+        master, slave = pty.openpty()
+        with subprocess.Popen([RONDO, "run", "-n", "2", "--", "sh", "-c", 'echo "$RANK:$(cat)"'], stdin=slave,
+                              stdout=subprocess.PIPE, text=True) as job:
+            os.close(slave)
+            os.write(master, b"typed\n\x04")
+            self.assertEqual(sorted(job.stdout.read().split()), ["0:typed", "1:"])
+        os.close(master)
+
+    def test_signals_are_not_left_blocked_or_ignored(self):
+        result = shell(1, "grep -E 'SigBlk|SigIgn' /proc/self/status")
+        blocked, ignored = (int(line.split()[1], 16) for line in result.stdout.splitlines())
+        self.assertEqual(blocked, 0)
+        self.assertFalse(ignored & (1 << (signal.SIGTTIN - 1)))
+
+
+class Binding(unittest.TestCase):
+    usable = sorted(os.sched_getaffinity(0))
+
+    def processors(self, ranks, *flags):
+        program = "import os; print(','.join(map(str, sorted(os.sched_getaffinity(0)))))"
+        result = run("-n", str(ranks), *flags, "--", sys.executable, "-c", program)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return sorted([int(word) for word in line.split(",")] for line in result.stdout.split())
+
+    def test_each_rank_has_its_own_where_there_are_enough(self):
+        ranks = min(len(self.usable), 8)
+        bound = self.processors(ranks)
+        self.assertTrue(all(len(one) == 1 and one[0] in self.usable for one in bound))
+        self.assertEqual(len({one[0] for one in bound}), ranks)
+
+    def test_none_where_there_are_not_or_when_told(self):
+        self.assertEqual(self.processors(1, "--bind", "none"), [self.usable])
+        more = len(self.usable) + 1
+        if more <= 64:
+            self.assertEqual(self.processors(more), [self.usable] * more)
+            bound = self.processors(more, "--bind", "core")
+            self.assertEqual(len({tuple(one) for one in bound}), len(self.usable))
+
+
+class Endings(unittest.TestCase):
+    def test_all_well(self):
+        result = shell(3, "exit 0")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_the_first_failing_rank_decides(self):
+        result = shell(3, "[ $RANK = 1 ] && exit 7; trap 'exit 9' TERM; sleep 60 & wait")
+        self.assertEqual(result.returncode, 7)
+        line = r"^rondo run: rank 1 \(pid \d+\) exited with status 7; ending the other ranks\n$"
+        self.assertRegex(result.stderr, line)
+
+    def test_a_killed_rank_gives_128_plus_the_signal(self):
+        result = shell(2, "[ $RANK = 1 ] && kill -SEGV $$; sleep 60")
+        self.assertEqual(result.returncode, 128 + signal.SIGSEGV)
+        self.assertRegex(result.stderr, r"rank 1 \(pid \d+\) was killed by signal 11 \(Segmentation fault\)")
+        self.assertEqual(result.stderr.count("\n"), 1)
+
+    def test_a_rank_that_ignores_sigterm_is_killed(self):
+        result = shell(2, "[ $RANK = 0 ] && exit 5; trap '' TERM; while :; do sleep 0.1; done")
+        self.assertEqual(result.returncode, 5)
+
+    def test_the_others_have_time_to_end_in_good_order(self):
+        result = shell(2, "[ $RANK = 0 ] && exit 5; sleep 0.3; echo saved")
+        self.assertEqual((result.returncode, result.stdout), (5, "saved\n"))
+
+    def test_a_rank_that_ends_well_early_stops_nobody(self):
+        result = shell(2, "[ $RANK = 0 ] && exit 0; sleep 0.3; echo done")
+        self.assertEqual((result.returncode, result.stdout), (0, "done\n"))
+
+    def test_what_a_rank_left_running_ends_with_the_job(self):
+        with Started(2, "sleep 60 & echo > $DIR/$!") as job:
+            self.assertEqual(job.process.wait(PATIENCE_S), 0)
+            self.assertTrue(until(lambda: all(gone(pid) for pid in job.pids(2))))
+
+
+class Signals(unittest.TestCase):
+    def test_they_are_forwarded_and_give_the_status(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number), Started(3, "echo > $DIR/$$; exec sleep 60") as job:
+                job.pids(3)
+                time.sleep(0.05)  # the shells are becoming sleeps
+                job.process.send_signal(number)
+                self.assertEqual(job.process.wait(PATIENCE_S), 128 + number)
+
+    def test_ranks_that_handle_them_end_as_they_like(self):
+        with Started(2, "trap 'exit 0' TERM; echo > $DIR/$$; while :; do sleep 0.05; done") as job:
+            job.pids(2)
+            job.process.send_signal(signal.SIGTERM)
+            self.assertEqual(job.process.wait(PATIENCE_S), 0)
+
+    def test_nobody_survives_a_launcher_that_is_killed(self):
+        # The ranks and the ranks' children, which do not even notice that their parents died.
+        with Started(2, "trap '' HUP TERM INT; sleep 60 & echo > $DIR/$!; echo > $DIR/$$; wait; sleep 60") as job:
+            pids = job.pids(4)
+            job.process.kill()
+            self.assertEqual(job.process.wait(PATIENCE_S), -signal.SIGKILL)
+            self.assertTrue(until(lambda: all(gone(pid) for pid in pids)))
+
+
+class Mistakes(unittest.TestCase):
+    def test_usage(self):
+        for arguments in (["-n", "0", "--", "true"], ["-n", "four", "--", "true"], ["-n", "-1", "--", "true"],
+                          ["-n", "99999999999", "--", "true"], ["--", "true"], ["-n", "2"],
+                          ["-n", "2", "--bind", "socket", "--", "true"], ["-n", "2", "--env", "NOVALUE", "--", "true"],
+                          ["-n", "2", "--rank", "--", "true"]):
+            with self.subTest(arguments):
+                result = run(*arguments)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertEqual(result.stdout, "")
+                self.assertGreater(len(result.stderr), 10)
+
+    def test_a_mistyped_option_is_named(self):
+        self.assertIn("--bond", run("-n", "2", "--bond", "core", "--", "true").stderr)
+
+    def test_a_program_that_is_not_there(self):
+        for name in ("no-such-program", "./no-such-program"):
+            result = run("-n", "2", "--", name)
+            self.assertEqual(result.returncode, 127)
+            self.assertIn(f"'{name}' was not found", result.stderr)
+
+    def test_a_program_that_cannot_be_executed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "program")
+            with open(path, "w") as file:
+                file.write("neither a script nor a program\n")
+            os.chmod(path, 0o644)
+            self.assertEqual(run("-n", "2", "--", folder).returncode, 126)
+            result = run("-n", "2", "--", path)
+            self.assertEqual(result.returncode, 126)
+            self.assertIn("not marked executable", result.stderr)
+            os.chmod(path, 0o755)
+            result = run("-n", "2", "--", path)
+            self.assertEqual(result.returncode, 126)
+            self.assertIn("cannot be executed", result.stderr)
+
+
+if __name__ == "__main__":
+    RONDO = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

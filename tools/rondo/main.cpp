@@ -1,0 +1,20 @@
+// The `rondo` command: one sub-command a purpose, each in its own folder beside this one.  Statuses: a sub-command's
+// own (CLI::RuntimeError carries it), 2 for a wrong command line.
+#include <CLI/CLI.hpp>
+
+#include "tools/run/run_command.h"
+
+int main(int argument_count, char** arguments) {
+  CLI::App app("Rondo, a collective-communication runtime");
+  app.name("rondo");
+  app.require_subcommand(1);
+  add_run_command(app);
+  try {
+    app.parse(argument_count, arguments);
+  } catch (const CLI::RuntimeError& ended) {
+    return ended.get_exit_code();
+  } catch (const CLI::ParseError& wrong) {
+    return app.exit(wrong) == 0 ? 0 : 2;
+  }
+  return 0;
+}
