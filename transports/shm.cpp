@@ -3,11 +3,15 @@
 // in the segment, and passes its own doorbell.  Two rings of slots, one each way, then carry everything.
 //
 // Lending: memory from ncclMemAlloc is a memfd.  The first lend of a region offers its descriptor to the peer and is
-// declined; once the peer has mapped it, lends of it go through.  Neither side ever waits for the other.
+// declined; once the peer has mapped it, lends of it go through.  Neither side ever waits for the other.  Other memory is
+// lent by address where the kernel lets one process copy from the other (process_vm_readv; tried once when the links
+// open, given up in silence where it is denied) and the message is large enough to pay for the system call.
 #include "shm.h"
 
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -30,7 +34,25 @@ struct Segment {
 };
 static_assert(sizeof(Segment) <= (1u << 20), "a used peer costs at most 1 MiB");
 
-enum FrameKind : std::uint16_t { offer = 1, accept = 2, region_offer = 3, region_ready = 4, region_gone = 5 };
+enum FrameKind : std::uint16_t {
+  offer = 1,
+  accept = 2,
+  region_offer = 3,
+  region_ready = 4,
+  region_gone = 5,
+  reads_memory = 6,  // "I can copy from and to your memory by address"
+};
+
+// Below this, a copy through a slot is cheaper than a system call and its page walks.
+constexpr std::size_t kernel_copy_bytes_min = 16 * 1024;
+
+/// How to find out whether one process may read the other's memory: `value` lies at `address` in process `pid`.
+struct Probe {
+  std::uint64_t nonce = 0;  // what the segment holds
+  std::int64_t pid = 0;
+  std::uint64_t address = 0;
+  std::uint64_t value = 0;
+};
 
 struct RegionFrame {
   std::uint32_t id = 0;
@@ -65,11 +87,50 @@ struct Lane {
   slots::Receiver receive;
 };
 
-/// This process's regions as the peer has mapped them, and the peer's regions as mapped here.
-class RegionExchange final : public slots::Lender, public Regions::Watcher {
+/// Copies between the peer's memory and ours by address.
+bool transfer(std::int64_t pid, std::uint64_t there, void* here, std::size_t bytes, bool write) noexcept {
+  iovec local{here, bytes};
+  iovec remote{reinterpret_cast<void*>(there), bytes};
+  const auto call = write ? ::process_vm_writev : ::process_vm_readv;
+  return call(static_cast<pid_t>(pid), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
+}
+
+/// What each side may do with the other's memory: this process's regions as the peer has mapped them, the peer's as
+/// mapped here, and any memory by address where the kernel allows it.
+class Borrowing final : public slots::Lender, public Regions::Watcher {
  public:
-  explicit RegionExchange(Wire& wire) : wire_(wire) { Regions::instance().watch(*this); }
-  ~RegionExchange() override { Regions::instance().unwatch(*this); }
+  explicit Borrowing(Wire& wire) : wire_(wire), probe_value_(random_number()) { Regions::instance().watch(*this); }
+  ~Borrowing() override { Regions::instance().unwatch(*this); }
+
+  Probe probe(std::uint64_t nonce) const noexcept {
+    return {nonce, ::getpid(), reinterpret_cast<std::uintptr_t>(&probe_value_), probe_value_};
+  }
+
+  /// Tries to read what the peer's probe names; tells the peer if that worked.
+  void try_probe(const Probe& probe) {
+    std::uint64_t found = 0;
+    if (!transfer(probe.pid, probe.address, &found, sizeof found, false) || found != probe.value) return;
+    same_process_ = probe.pid == ::getpid();
+    peer_pid_ = probe.pid;
+    if (!same_process_) landing_ = std::make_unique<std::byte[]>(limits::slot_bytes);
+    wire_.send(reads_memory, {});
+  }
+  void peer_reads_memory() noexcept { peer_reads_.store(true, std::memory_order_release); }
+  std::string_view describe() const noexcept {
+    if (same_process_) return "same process";
+    return peer_pid_ != 0 ? "kernel copy" : "no kernel copy";
+  }
+
+  bool reachable_by_address(std::size_t bytes) const noexcept override {
+    return bytes >= kernel_copy_bytes_min && peer_reads_.load(std::memory_order_acquire);
+  }
+  bool read(std::byte* here, std::uint64_t there, std::size_t bytes) noexcept override {
+    return transfer(peer_pid_, there, here, bytes, false);
+  }
+  bool write(std::uint64_t there, const std::byte* here, std::size_t bytes) noexcept override {
+    return transfer(peer_pid_, there, const_cast<std::byte*>(here), bytes, true);
+  }
+  std::byte* landing() noexcept override { return landing_.get(); }
 
   bool find(const void* data, std::size_t bytes, std::uint32_t& region, std::uint64_t& offset) noexcept override {
     Regions::Found found;
@@ -138,6 +199,11 @@ class RegionExchange final : public slots::Lender, public Regions::Watcher {
   }
 
   Wire& wire_;
+  const std::uint64_t probe_value_;
+  std::int64_t peer_pid_ = 0;  // 0: its memory can't be read by address
+  bool same_process_ = false;
+  std::unique_ptr<std::byte[]> landing_;
+  std::atomic<bool> peer_reads_{false};
   std::array<std::atomic<std::uint32_t>, limits::regions_max> offered_{};
   std::array<std::atomic<std::uint32_t>, limits::regions_max> mapped_there_{};
   std::array<Mapping, limits::regions_max> mapped_here_{};
@@ -146,24 +212,25 @@ class RegionExchange final : public slots::Lender, public Regions::Watcher {
 class ShmConnection final : public Connection {
  public:
   ShmConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell)
-      : initiator_(initiator), wire_(wire), doorbell_(doorbell), regions_(wire) {
+      : initiator_(initiator), wire_(wire), doorbell_(doorbell), borrowing_(wire) {
     peer_.rank = peer;
-    peer_.lender = &regions_;
+    peer_.lender = &borrowing_;
     if (!initiator) return;
     memory_ = SharedMemory::create("rondo-pair", sizeof(Segment));
     segment_ = new (memory_.data()) Segment;
     segment_->nonce = random_number();
     const int descriptors[] = {memory_.fd(), doorbell_.fd()};
-    wire_.send(offer, bytes_of(segment_->nonce), descriptors);
+    wire_.send(offer, bytes_of(borrowing_.probe(segment_->nonce)), descriptors);
   }
 
   void receive(Frame& frame) override {
     switch (frame.kind) {
       case offer: return accept_offer(frame);
       case accept: return finish_offer(frame);
-      case region_offer: return regions_.map(frame);
-      case region_ready: return regions_.confirmed(frame);
-      case region_gone: return regions_.unmap(frame);
+      case region_offer: return borrowing_.map(frame);
+      case region_ready: return borrowing_.confirmed(frame);
+      case region_gone: return borrowing_.unmap(frame);
+      case reads_memory: return borrowing_.peer_reads_memory();
       default: throw Error(Code::internal_error, "an unknown shared-memory frame, " + std::to_string(frame.kind));
     }
   }
@@ -177,7 +244,7 @@ class ShmConnection final : public Connection {
   ReceiveEnd& receive_end(int lane) noexcept override { return lanes_[lane]->receive; }
   std::string describe() const override {
     return "shared memory, " + std::to_string(limits::credits) + " slots of " +
-           std::to_string(limits::slot_bytes / 1024) + " KiB each way";
+           std::to_string(limits::slot_bytes / 1024) + " KiB each way, " + std::string(borrowing_.describe());
   }
 
  private:
@@ -185,13 +252,15 @@ class ShmConnection final : public Connection {
     if (initiator_ || frame.descriptors.size() != 2) throw Error(Code::internal_error, "a wrong shared-memory offer");
     memory_ = SharedMemory::map(frame.descriptors[0].get(), sizeof(Segment));
     segment_ = static_cast<Segment*>(memory_.data());
-    if (segment_->nonce != read_body<std::uint64_t>(frame)) {
+    const auto probe = read_body<Probe>(frame);
+    if (segment_->nonce != probe.nonce) {
       throw Error(Code::system_error, "shared memory passed by the peer does not hold what the peer wrote");
     }
     segment_->answer.store(~segment_->nonce, std::memory_order_release);
-    open(frame.descriptors[1].get());
     const int descriptors[] = {doorbell_.fd()};
-    wire_.send(accept, bytes_of(segment_->nonce), descriptors);
+    wire_.send(accept, bytes_of(borrowing_.probe(segment_->nonce)), descriptors);
+    borrowing_.try_probe(probe);
+    open(frame.descriptors[1].get());
   }
 
   void finish_offer(Frame& frame) {
@@ -200,6 +269,7 @@ class ShmConnection final : public Connection {
       throw Error(Code::system_error, "the peer's answer did not arrive in shared memory");
     }
     memory_.take_descriptor();
+    borrowing_.try_probe(read_body<Probe>(frame));
     open(frame.descriptors[0].get());
   }
 
@@ -220,7 +290,7 @@ class ShmConnection final : public Connection {
   Segment* segment_ = nullptr;
   std::vector<Doorbell> peer_doorbell_;  // none until the peer's has come
   slots::Peer peer_;
-  RegionExchange regions_;
+  Borrowing borrowing_;
   std::unique_ptr<Lane> lanes_[limits::lanes_max];
   std::atomic<bool> ready_{false};
 };
@@ -244,6 +314,10 @@ class SelfConnection final : public Connection, slots::Lender {
   std::string describe() const override { return "itself"; }
 
  private:
+  bool reachable_by_address(std::size_t) const noexcept override { return false; }
+  bool read(std::byte*, std::uint64_t, std::size_t) noexcept override { return false; }
+  bool write(std::uint64_t, const std::byte*, std::size_t) noexcept override { return false; }
+  std::byte* landing() noexcept override { return nullptr; }
   bool find(const void* data, std::size_t, std::uint32_t&, std::uint64_t& offset) noexcept override {
     offset = reinterpret_cast<std::uintptr_t>(data);
     return true;

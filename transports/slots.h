@@ -26,7 +26,11 @@ struct LentRange {
 };
 
 enum Kind : std::uint32_t {
-  copied = 0, lent = 1u << 31, raw = 1u << 30, offers_reply = 1u << 29, lent_reply = 1u << 28,
+  copied = 0,
+  lent = 1u << 31,
+  raw = 1u << 30,
+  offers_reply = 1u << 29,
+  by_address = 1u << 28,  // lent: the offsets are addresses in the lender's process
 };
 inline constexpr std::uint32_t bytes_mask = (1u << 28) - 1;
 static_assert(limits::slot_bytes <= bytes_mask);
@@ -47,10 +51,17 @@ struct Ring {
   alignas(limits::cache_line_bytes) std::byte payloads[limits::credits][limits::slot_bytes];
 };
 
-/// Finds memory that the peer can reach.  Both calls are noexcept and quick; one lender serves one connection.
+/// Finds memory that the peer can reach.  All calls are noexcept and quick; one lender serves one connection.
 class Lender {
  public:
   virtual ~Lender() = default;
+  /// Whether the peer can reach any memory of this process by its address, and gains by it for this many bytes.
+  virtual bool reachable_by_address(std::size_t bytes) const noexcept = 0;
+  /// Copies from and to the peer's memory by address; false: it can't be reached (any more).
+  virtual bool read(std::byte* here, std::uint64_t there, std::size_t bytes) noexcept = 0;
+  virtual bool write(std::uint64_t there, const std::byte* here, std::size_t bytes) noexcept = 0;
+  /// Room for one message, where read() puts what is lent by address; null: the peer is this process, no copy needed.
+  virtual std::byte* landing() noexcept = 0;
   /// The region and offset by which the peer can reach `bytes` at `data`; false where it can't (yet).
   virtual bool find(const void* data, std::size_t bytes, std::uint32_t& region, std::uint64_t& offset) noexcept = 0;
   /// The peer's memory, mapped here; null if it isn't.
@@ -81,13 +92,17 @@ class Sender final : public SendEnd {
 
   bool lend(const std::byte* source, std::byte* reply, std::size_t bytes, const Signature& signature,
             MessageFlags flags) noexcept override {
-    if (peer_.lender == nullptr) return false;
+    if (peer_.lender == nullptr || bytes == 0) return false;
     LentRange range;
-    std::uint32_t kind = lent | (flags.raw ? raw : 0u);
-    if (!peer_.lender->find(source, bytes, range.region, range.offset)) return false;
-    if (reply != nullptr) {
-      if (!peer_.lender->find(reply, bytes, range.reply_region, range.reply_offset)) return false;
-      kind |= offers_reply | lent_reply;
+    std::uint32_t kind = lent | (flags.raw ? raw : 0u) | (reply != nullptr ? offers_reply : 0u);
+    const bool mapped = peer_.lender->find(source, bytes, range.region, range.offset) &&
+                        (reply == nullptr ||
+                         peer_.lender->find(reply, bytes, range.reply_region, range.reply_offset));
+    if (!mapped) {
+      if (!peer_.lender->reachable_by_address(bytes)) return false;
+      kind |= by_address;
+      range.offset = reinterpret_cast<std::uintptr_t>(source);
+      range.reply_offset = reinterpret_cast<std::uintptr_t>(reply);
     }
     std::memcpy(ring_.headers[sent_ % limits::credits].payload, &range, sizeof range);
     publish(bytes, kind, signature);
@@ -135,6 +150,10 @@ class Receiver final : public ReceiveEnd {
   }
 
   void release() noexcept override {
+    if (message_.lent && landed_ && message_.reply != nullptr &&
+        !peer_.lender->write(reply_address_, message_.reply, message_.bytes)) {
+      lost();
+    }
     peeked_ = false;
     ++received_;
     ring_.released.store(static_cast<std::uint32_t>(received_), std::memory_order_release);
@@ -154,22 +173,50 @@ class Receiver final : public ReceiveEnd {
     message_.offers_reply = (word & offers_reply) != 0;
     message_.signature = header.signature;
     message_.reply = nullptr;
-    if (message_.lent) {
-      LentRange range;
-      std::memcpy(&range, header.payload, sizeof range);
-      message_.data = peer_.lender->at(range.region, range.offset);
-      if ((word & lent_reply) != 0) message_.reply = peer_.lender->at(range.reply_region, range.reply_offset);
-    } else {
+    if (!message_.lent) {
       message_.data = message_.bytes <= limits::inline_bytes ? header.payload : ring_.payloads[slot];
+    } else if (!borrow(header, (word & by_address) != 0)) {
+      lost();
+      return nullptr;
     }
     peeked_ = true;
     return &message_;
   }
 
+  /// Finds what the message lends: mapped, or by address (read into the landing, and the reply written from there).
+  bool borrow(const Header& header, bool addresses) noexcept {
+    LentRange range;
+    std::memcpy(&range, header.payload, sizeof range);
+    landed_ = false;
+    if (!addresses) {
+      message_.data = peer_.lender->at(range.region, range.offset);
+      if (message_.offers_reply) message_.reply = peer_.lender->at(range.reply_region, range.reply_offset);
+      return message_.data != nullptr;
+    }
+    std::byte* const landing = peer_.lender->landing();
+    if (landing == nullptr) {
+      message_.data = reinterpret_cast<const std::byte*>(range.offset);
+      message_.reply = reinterpret_cast<std::byte*>(range.reply_offset);
+      return true;
+    }
+    landed_ = true;
+    reply_address_ = range.reply_offset;
+    message_.data = landing;
+    if (message_.offers_reply) message_.reply = landing;
+    return peer_.lender->read(landing, range.offset, message_.bytes);
+  }
+
+  void lost() noexcept {
+    int none = 0;
+    peer_.code.compare_exchange_strong(none, static_cast<int>(Code::remote_error), std::memory_order_acq_rel);
+  }
+
   Ring& ring_;
   Peer& peer_;
   std::uint64_t received_ = 0;
+  std::uint64_t reply_address_ = 0;
   bool peeked_ = false;
+  bool landed_ = false;  // the message lies in the landing
   Message message_;
 };
 

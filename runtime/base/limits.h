@@ -13,7 +13,7 @@ inline constexpr int credits = 8;                     // slots of a link; at lea
 static_assert(credits >= slices_max + 1);
 
 // A pair of ranks shares one segment of at most 1 MiB: two directions of `credits` slots and their headers.
-inline constexpr std::size_t slot_bytes = 60 * 1024;  // payload of one message
+inline constexpr std::size_t slot_bytes = 56 * 1024;  // payload of one message
 inline constexpr std::size_t inline_bytes = 40;       // payload that travels in the header's own cache line
 inline constexpr std::size_t cache_line_bytes = 64;
 

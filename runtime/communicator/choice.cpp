@@ -1,30 +1,114 @@
-// The shipped table, and what the environment changes in it: see choice.h.
+// The shipped table, and what the environment leaves of it: see choice.h.
 #include "communicator/choice.h"
+
+#include <cassert>
+#include <initializer_list>
+
+#include "base/algorithm_list.h"
+#include "base/env.h"
+#include "base/result.h"
 
 namespace rondo {
 namespace {
+
+using plan::Algorithm;
 
 // Shared memory, measured on two cores: below this many bytes for all peers together, one hop beats fewer bytes.
 constexpr std::uint64_t one_shot_bytes_max = 8 * 1024;
 // Direct schedules link every rank with every other; beyond this many ranks a ring's two links a rank are enough.
 constexpr int direct_ranks_max = 8;
 
+/// NCCL's name for a chain broadcast is ring.
+bool named(const AlgorithmList& list, CollectiveKind kind, Algorithm algorithm) {
+  return list.allows(kind, plan::name(algorithm)) || (algorithm == Algorithm::chain && list.allows(kind, "ring"));
+}
+
+std::string names_of(CollectiveKind kind) {
+  std::string names;
+  for (const plan::Schedule& schedule : plan::schedules()) {
+    if (schedule.kind == kind) names += (names.empty() ? "" : ", ") + std::string(plan::name(schedule.algorithm));
+  }
+  return names;
+}
+
+/// Best first.  Every algorithm of the collective is in the list, so that one the user insists on is found.
+std::initializer_list<Algorithm> preferences(CollectiveKind kind, bool small, bool direct) noexcept {
+  static constexpr auto quick = {Algorithm::one_shot, Algorithm::two_shot, Algorithm::ring, Algorithm::star};
+  static constexpr auto close = {Algorithm::two_shot, Algorithm::ring, Algorithm::one_shot, Algorithm::star};
+  static constexpr auto far = {Algorithm::ring, Algorithm::two_shot, Algorithm::star, Algorithm::one_shot};
+  static constexpr auto scatter_close = {Algorithm::direct, Algorithm::ring};
+  static constexpr auto scatter_far = {Algorithm::ring, Algorithm::direct};
+  static constexpr auto broadcast = {Algorithm::chain};
+  static constexpr auto gather = {Algorithm::ring};
+  switch (kind) {
+    case CollectiveKind::all_reduce: return small ? quick : direct ? close : far;
+    case CollectiveKind::reduce_scatter: return direct ? scatter_close : scatter_far;
+    case CollectiveKind::broadcast: return broadcast;
+    default: return gather;
+  }
+}
+
 }  // namespace
 
-Chooser::Chooser(int ranks) : ranks_(ranks) {}
+Chooser::Chooser(int ranks) : ranks_(ranks) {
+  const std::string text = env::text("NCCL_ALGO").value_or("");
+  const AlgorithmList list = AlgorithmList::parse(text);
+  const bool deterministic = env::integer("RONDO_DETERMINISTIC", 0, 1) != 0;
+  std::uint32_t shipped[kinds] = {};
+  std::uint32_t asked[kinds] = {};
+  for (const plan::Schedule& schedule : plan::schedules()) {
+    const int kind = static_cast<int>(schedule.kind);
+    const std::uint32_t bit = 1u << static_cast<int>(schedule.algorithm);
+    const bool suits = !deterministic || !plan::Collective{schedule.kind}.reduces() || schedule.left_fold;
+    if (named(list, schedule.kind, schedule.algorithm)) asked[kind] |= bit;
+    if (suits) shipped[kind] |= bit;
+  }
+  bool heeded = false;
+  std::string refused;
+  for (int i = 0; i < kinds; ++i) {
+    const auto kind = static_cast<CollectiveKind>(i);
+    allowed_[i] = shipped[i] & asked[i];
+    if (!list.restricts(kind) || names_of(kind).empty()) continue;
+    if (allowed_[i] != 0) {
+      heeded = true;
+      continue;
+    }
+    refused = "NCCL_ALGO=" + text + " leaves no " + (deterministic ? "deterministic " : "") + "algorithm for " +
+              std::string(plan::name(kind)) + ", which has: " + names_of(kind);
+    // A list without a function speaks of every collective; those that have none of its algorithms keep their own.
+    allowed_[i] = shipped[i];
+    if (asked[i] != 0) throw Error(Code::invalid_usage, refused + " (RONDO_DETERMINISTIC=1).");
+  }
+  if (!refused.empty() && !heeded) throw Error(Code::invalid_usage, refused + ".");
+}
+
+bool Chooser::allowed(CollectiveKind kind, Algorithm algorithm) const noexcept {
+  return (allowed_[static_cast<int>(kind)] >> static_cast<int>(algorithm) & 1u) != 0;
+}
 
 Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept {
-  using plan::Algorithm;
-  if (const auto& forced = forced_[static_cast<int>(kind)]) return {*forced, {}};
-  const bool direct = ranks_ <= direct_ranks_max;
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      if (bytes * static_cast<std::uint64_t>(ranks_ - 1) <= one_shot_bytes_max) return {Algorithm::one_shot, {}};
-      return {direct ? Algorithm::two_shot : Algorithm::ring, {}};
-    case CollectiveKind::reduce_scatter: return {direct ? Algorithm::direct : Algorithm::ring, {}};
-    case CollectiveKind::broadcast: return {Algorithm::chain, {}};
-    default: return {Algorithm::ring, {}};
+  const bool small = bytes * static_cast<std::uint64_t>(ranks_ - 1) <= one_shot_bytes_max;
+  for (const Algorithm algorithm : preferences(kind, small, ranks_ <= direct_ranks_max)) {
+    if (allowed(kind, algorithm)) return {algorithm, {}};
   }
+  assert(false && "the constructor leaves at least one algorithm");
+  return {};
+}
+
+std::vector<std::string> Chooser::describe() const {
+  std::vector<std::string> lines;
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter,
+                                    CollectiveKind::all_gather, CollectiveKind::broadcast}) {
+    const std::string quick(plan::name(choose(kind, 1).algorithm));
+    const std::string large(plan::name(choose(kind, 1u << 30).algorithm));
+    std::string line = std::string(plan::name(kind)) + ": " + quick;
+    if (quick != large) {
+      const auto most = one_shot_bytes_max / static_cast<std::uint64_t>(ranks_ > 1 ? ranks_ - 1 : 1);
+      line += " up to " + std::to_string(most) + " bytes, " + large + " above";
+    }
+    lines.push_back(line);
+  }
+  return lines;
 }
 
 }  // namespace rondo

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <string>
+#include <vector>
 
 #include "base/types.h"
 #include "plan/layout.h"
@@ -16,18 +17,22 @@ struct Choice {
   plan::Cut cut;
 };
 
-/// What the user asked for (NCCL_ALGO, RONDO_DETERMINISTIC); read once per communicator, the same on every rank.
+/// What the user asked for (NCCL_ALGO, RONDO_DETERMINISTIC), read once per communicator; the same on every rank.
 class Chooser {
  public:
-  /// Throws Error(invalid_usage) where the environment allows no algorithm for a collective it names.
+  /// Throws Error(invalid_usage) where NCCL_ALGO allows no algorithm for all that it speaks of, or one that cannot be
+  /// deterministic where RONDO_DETERMINISTIC=1 asks for that.
   explicit Chooser(int ranks);
-  /// `bytes`: the larger of what a rank gives and gets.
+  /// `bytes`: the larger of what a rank gives and gets.  `kind` must have schedules.
   Choice choose(CollectiveKind kind, std::uint64_t bytes) const noexcept;
+  /// The table as lines for the log.
+  std::vector<std::string> describe() const;
 
  private:
   static constexpr int kinds = 9;
+  bool allowed(CollectiveKind kind, plan::Algorithm algorithm) const noexcept;
   int ranks_;
-  std::optional<plan::Algorithm> forced_[kinds];
+  std::uint32_t allowed_[kinds] = {};  // bit: plan::Algorithm
 };
 
 }  // namespace rondo
