@@ -28,6 +28,8 @@ namespace {
 using control::Clock;
 using control::Deadline;
 
+constexpr int ranks_listed_max = 16;  // in the log
+
 std::string plural(std::uint64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
@@ -73,7 +75,9 @@ class CommunicatorImpl final : public Communicator {
         topology_(plan::Topology::one_host(peers_.ranks())),
         patience_(std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000))),
         style_(cpu_for_each(membership) ? WaitStyle::spin : WaitStyle::yield),
-        name_(options.name) {}
+        name_(options.name) {
+    if (log::enabled(log::Subsystem::init)) announce();
+  }
 
   ~CommunicatorImpl() override { (void)finalize(); }
 
@@ -191,6 +195,27 @@ class CommunicatorImpl final : public Communicator {
     std::vector<std::byte> scratch;
     Run run;
   };
+
+  /// Once per communicator: what was agreed and what it will use.
+  void announce() const {
+    const control::Membership& m = peers_.membership();
+    const auto say = [&](const std::string& text) {
+      log::info(log::Subsystem::init, "rank " + std::to_string(rank()) + ": " + text);
+    };
+    std::string hosts;
+    for (int r = 0; r < ranks() && r < ranks_listed_max; ++r) {
+      hosts += (r == 0 ? "" : ", ") + std::to_string(r) + " on " + m.members[r].host + " pid " +
+               std::to_string(m.members[r].pid);
+    }
+    if (ranks() > ranks_listed_max) hosts += ", ...";
+    say("Rondo " RONDO_VERSION ", communicator " + (name_.empty() ? "" : name_ + " ") + std::to_string(m.communicator) +
+        " of " + plural(ranks(), "rank") + ": " + hosts);
+    say("interfaces: none used, all ranks meet over Unix sockets of one host; links: shm, opened at first use");
+    say("buffers: " + std::to_string(2 * limits::credits * limits::slot_bytes / 1024) + " KiB for each peer in use; " +
+        "waiting calls " + (style_ == WaitStyle::spin ? "spin" : "yield") + ", then sleep; RONDO_TIMEOUT " +
+        std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience_).count()) + " s");
+    for (const std::string& line : chooser_.describe()) say("algorithm of " + line);
+  }
 
   void lay_out(PreparedRun& prepared, const Call& call) {
     plan::Collective collective{call.kind, ranks(), 1, call.root, 0};
