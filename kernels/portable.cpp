@@ -6,52 +6,13 @@
 #include <algorithm>
 #include <concepts>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
-#include "kernels/small_floats.h"
+#include "kernels/formats.h"
 #include "kernels/table.h"
 
 namespace rondo::kernels {
 namespace {
-
-// A format: how an element is stored, and the value that arithmetic is done on.
-template <class T>
-struct Plain {
-  using Storage = T;
-  using Value = T;
-  static Value decode(Storage bits) noexcept { return bits; }
-  static Storage encode(Value value) noexcept { return value; }
-};
-
-template <class Bits, FloatLayout layout>
-struct Small {
-  using Storage = Bits;
-  using Value = float;
-  static Value decode(Storage bits) noexcept { return decode_float<layout>(bits); }
-  static Storage encode(Value value) noexcept { return static_cast<Storage>(encode_float<layout>(value)); }
-};
-
-struct Bfloat16 {
-  using Storage = std::uint16_t;
-  using Value = float;
-  static Value decode(Storage bits) noexcept { return decode_bfloat16(bits); }
-  static Storage encode(Value value) noexcept { return encode_bfloat16(value); }
-};
-
-// Float bits as integers in the order of the floats, -0 before +0.  A NaN becomes the integer that wins.
-template <std::signed_integral Bits, Bits infinity, Operator op>
-struct Ordered {
-  using Storage = Bits;
-  using Value = Bits;
-  static constexpr Bits largest = std::numeric_limits<Bits>::max();
-  static Bits flip(Bits bits) noexcept { return bits < 0 ? static_cast<Bits>(bits ^ largest) : bits; }
-  static Value decode(Storage bits) noexcept {
-    if ((bits & largest) > infinity) return op == Operator::max ? largest : std::numeric_limits<Bits>::min();
-    return flip(bits);
-  }
-  static Storage encode(Value value) noexcept { return flip(value); }
-};
 
 template <class T>
 using Wrapping = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
@@ -65,20 +26,6 @@ T combine(T left, T right) noexcept {
   return static_cast<T>(a + b);
 }
 
-// What a raw operand is multiplied by; 1 for operators without a pre-operator.
-template <class Format, Operator op>
-typename Format::Value factor(const Reduction& reduction) noexcept {
-  using Value = typename Format::Value;
-  typename Format::Storage bits{};
-  if constexpr (op == Operator::premul_sum) {
-    std::memcpy(&bits, &reduction.scalar, sizeof bits);
-    return Format::decode(bits);
-  } else if constexpr (op == Operator::avg && std::floating_point<Value>) {
-    return Format::decode(Format::encode(Value(1) / static_cast<Value>(reduction.ranks)));
-  }
-  return Value(1);
-}
-
 template <class Format, Operator op>
 class Fold {
  public:
@@ -90,7 +37,7 @@ class Fold {
                      int target_count, std::size_t elements, bool finish) noexcept {
     const Value scale = factor<Format, op>(reduction);
     const bool divide = op == Operator::avg && std::integral<Value> && finish;
-    if (source_count == 1 && !divide && !(scales && sources[0].raw)) {
+    if (source_count == 1 && !divide && !(scales<Format, op> && sources[0].raw)) {
       for (int k = 0; k < target_count; ++k) std::memmove(targets[k], sources[0].data, elements * sizeof(Storage));
       return;
     }
@@ -107,13 +54,11 @@ class Fold {
   }
 
  private:
-  static constexpr bool scales = op == Operator::premul_sum || (op == Operator::avg && std::floating_point<Value>);
-
   static Value read(const std::byte* data, std::size_t index, Value scale, bool raw) noexcept {
     Storage bits;
     std::memcpy(&bits, data + index * sizeof(Storage), sizeof(Storage));
     const Value value = Format::decode(bits);
-    return scales && raw ? combine<Operator::prod>(value, scale) : value;
+    return scales<Format, op> && raw ? combine<Operator::prod>(value, scale) : value;
   }
   static void load(const Source& source, std::size_t offset, std::size_t count, Value scale, Value* values) noexcept {
     for (std::size_t i = 0; i < count; ++i) values[i] = read(source.data + offset, i, scale, source.raw);
@@ -150,11 +95,11 @@ void add_integer(Table& table, DataType type) {
   table.set(type, Operator::min, Fold<Plain<T>, Operator::min>::reduce);
 }
 
-template <class Format, class Bits, Bits infinity>
+template <class Format, template <Operator> class Ordered>
 void add_float(Table& table, DataType type) {
   add_arithmetic<Format>(table, type);
-  table.set(type, Operator::max, Fold<Ordered<Bits, infinity, Operator::max>, Operator::max>::reduce);
-  table.set(type, Operator::min, Fold<Ordered<Bits, infinity, Operator::min>, Operator::min>::reduce);
+  table.set(type, Operator::max, Fold<Ordered<Operator::max>, Operator::max>::reduce);
+  table.set(type, Operator::min, Fold<Ordered<Operator::min>, Operator::min>::reduce);
 }
 
 }  // namespace
@@ -166,13 +111,12 @@ void add_portable(Table& table) {
   add_integer<std::uint32_t>(table, DataType::uint32);
   add_integer<std::int64_t>(table, DataType::int64);
   add_integer<std::uint64_t>(table, DataType::uint64);
-  add_float<Plain<float>, std::int32_t, 0x7f800000>(table, DataType::float32);
-  add_float<Plain<double>, std::int64_t, 0x7ff0000000000000>(table, DataType::float64);
-  add_float<Small<std::uint16_t, float16_layout>, std::int16_t, 0x7c00>(table, DataType::float16);
-  add_float<Bfloat16, std::int16_t, 0x7f80>(table, DataType::bfloat16);
-  // The magnitudes above the last finite or infinite one are the NaNs: one in e4m3, three in e5m2.
-  add_float<Small<std::uint8_t, e4m3_layout>, std::int8_t, 0x7e>(table, DataType::float8_e4m3);
-  add_float<Small<std::uint8_t, e5m2_layout>, std::int8_t, 0x7c>(table, DataType::float8_e5m2);
+  add_float<Plain<float>, OrderedFloat32>(table, DataType::float32);
+  add_float<Plain<double>, OrderedFloat64>(table, DataType::float64);
+  add_float<Float16, OrderedFloat16>(table, DataType::float16);
+  add_float<Bfloat16, OrderedBfloat16>(table, DataType::bfloat16);
+  add_float<Float8E4m3, OrderedE4m3>(table, DataType::float8_e4m3);
+  add_float<Float8E5m2, OrderedE5m2>(table, DataType::float8_e5m2);
 }
 
 }  // namespace rondo::kernels

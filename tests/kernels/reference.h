@@ -33,8 +33,9 @@ inline SmallFormat make_format(int exponent_bits, int mantissa_bits, unsigned fi
   const int bias = (1 << (exponent_bits - 1)) - 1;
   for (unsigned bits = 0; bits < finite_count; ++bits) {
     const int exponent = static_cast<int>(bits >> mantissa_bits), mantissa = bits & ((1u << mantissa_bits) - 1);
-    const int scale = std::max(exponent, 1) - bias - mantissa_bits;
-    format.values.push_back(std::ldexp(exponent == 0 ? mantissa : mantissa + (1 << mantissa_bits), scale));
+    format.values.push_back(exponent == 0 ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
+                                          : std::ldexp(mantissa + (1 << mantissa_bits),
+                                                       exponent - bias - mantissa_bits));
   }
   format.overflow = saturates ? format.values.back() : infinity;
   return format;
