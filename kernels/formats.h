@@ -123,17 +123,23 @@ struct Ordered {
   static Value decode(Storage bits) noexcept { return (bits & largest) > infinity ? nan : flip(bits); }
   static Storage encode(Value value) noexcept { return flip(value); }
 };
-template <Operator op> using OrderedFloat32 = Ordered<std::int32_t, 0x7f800000, op>;
-template <Operator op> using OrderedFloat64 = Ordered<std::int64_t, 0x7ff0000000000000, op>;
-template <Operator op> using OrderedFloat16 = Ordered<std::int16_t, 0x7c00, op>;
-template <Operator op> using OrderedBfloat16 = Ordered<std::int16_t, 0x7f80, op>;
-template <Operator op> using OrderedE4m3 = Ordered<std::int8_t, 0x7e, op>;  // no infinity: 0x7e is finite, 0x7f NaN
-template <Operator op> using OrderedE5m2 = Ordered<std::int8_t, 0x7c, op>;
+template <Operator op>
+using OrderedFloat32 = Ordered<std::int32_t, 0x7f800000, op>;
+template <Operator op>
+using OrderedFloat64 = Ordered<std::int64_t, 0x7ff0000000000000, op>;
+template <Operator op>
+using OrderedFloat16 = Ordered<std::int16_t, 0x7c00, op>;
+template <Operator op>
+using OrderedBfloat16 = Ordered<std::int16_t, 0x7f80, op>;
+template <Operator op>
+using OrderedE4m3 = Ordered<std::int8_t, 0x7e, op>;  // no infinity: 0x7e is finite, 0x7f NaN
+template <Operator op>
+using OrderedE5m2 = Ordered<std::int8_t, 0x7c, op>;
 
 /// avg of floats and premul_sum multiply raw operands first; avg of integers divides after.
 template <class Format, Operator op>
-inline constexpr bool scales =
-    op == Operator::premul_sum || (op == Operator::avg && std::floating_point<typename Format::Value>);
+inline constexpr bool scales = op == Operator::premul_sum ||
+                               (op == Operator::avg && std::floating_point<typename Format::Value>);
 
 /// What a raw operand is multiplied by.
 template <class Format, Operator op>

@@ -1,15 +1,60 @@
-// Chooses the instruction set, once.
+// Chooses the instruction set, once, and keeps the tables.
 #include "kernels/host_reducer.h"
+
+#include <vector>
 
 #include "kernels/table.h"
 
 namespace rondo {
 namespace {
 
+using kernels::InstructionSet;
+using kernels::Table;
+
+/// Whether the processor and the operating system know every instruction that the set's kernels are compiled to.
+bool runs_here(InstructionSet set) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
+                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("aes") &&
+                    __builtin_cpu_supports("pclmul");
+  if (set == InstructionSet::avx2) return avx2;
+  if (set == InstructionSet::avx512) {
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+  }
+#endif
+  return set == InstructionSet::portable;
+}
+
+Table make_table(InstructionSet set) {
+  Table table;
+#if defined(__x86_64__)
+  if (set != InstructionSet::portable) {
+    kernels::add_vector_integers(set, table);
+    kernels::add_vector_floats(set, table);
+    kernels::add_vector_order(set, table);
+    return table;
+  }
+#endif
+  kernels::add_portable(table);
+  return table;
+}
+
 struct Registry {
-  kernels::Table portable;
-  HostReducer reducers[1] = {{"portable", &portable}};
-  Registry() { kernels::add_portable(portable); }
+  Table avx512, avx2, portable;
+  std::vector<HostReducer> reducers;
+
+  Registry() {
+    add(InstructionSet::avx512, "avx512", avx512);
+    add(InstructionSet::avx2, "avx2", avx2);
+    add(InstructionSet::portable, "portable", portable);
+  }
+  void add(InstructionSet set, std::string_view name, Table& table) {
+    if (!runs_here(set)) return;
+    table = make_table(set);
+    reducers.push_back({name, &table});
+  }
 };
 
 const Registry& registry() {
@@ -21,6 +66,6 @@ const Registry& registry() {
 
 std::span<const HostReducer> host_reducers() { return registry().reducers; }
 
-const Reducer& host_reducer() { return *registry().reducers[0].reducer; }
+const Reducer& host_reducer() { return *registry().reducers.front().reducer; }
 
 }  // namespace rondo

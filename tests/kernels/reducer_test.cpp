@@ -15,8 +15,8 @@ namespace {
 
 using namespace rondo;
 
-const DataType all_types[] = {DataType::int8,    DataType::uint8,   DataType::int32,    DataType::uint32,
-                              DataType::int64,   DataType::uint64,  DataType::float16,  DataType::float32,
+const DataType all_types[] = {DataType::int8,    DataType::uint8,    DataType::int32,       DataType::uint32,
+                              DataType::int64,   DataType::uint64,   DataType::float16,     DataType::float32,
                               DataType::float64, DataType::bfloat16, DataType::float8_e4m3, DataType::float8_e5m2};
 const Operator all_operators[] = {Operator::sum, Operator::prod, Operator::max,
                                   Operator::min, Operator::avg,  Operator::premul_sum};
@@ -80,9 +80,8 @@ class Fixture {
       memory.push_back(std::make_unique<Guarded>(bytes, below(2) == 0, below(3) == 0 ? 0 : below(70)));
       targets.push_back(memory.back()->data());
     }
-    reducer.reducer->find(call.reduction.type, call.reduction.op)(call.reduction, sources.data(), call.sources,
-                                                                  targets.data(), call.targets, call.elements,
-                                                                  call.finish);
+    reducer.reducer->find(call.reduction.type, call.reduction.op)(
+        call.reduction, sources.data(), call.sources, targets.data(), call.targets, call.elements, call.finish);
     for (std::byte* target : targets) compare(reducer, call, before, raw, target);
     for (std::size_t k = 0; k < sources.size(); ++k) {
       if (static_cast<int>(k) == call.aliased_source) continue;

@@ -33,20 +33,19 @@ inline SmallFormat make_format(int exponent_bits, int mantissa_bits, unsigned fi
   const int bias = (1 << (exponent_bits - 1)) - 1;
   for (unsigned bits = 0; bits < finite_count; ++bits) {
     const int exponent = static_cast<int>(bits >> mantissa_bits), mantissa = bits & ((1u << mantissa_bits) - 1);
-    format.values.push_back(exponent == 0 ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
-                                          : std::ldexp(mantissa + (1 << mantissa_bits),
-                                                       exponent - bias - mantissa_bits));
+    format.values.push_back(exponent == 0
+                                ? std::ldexp(mantissa, 1 - bias - mantissa_bits)
+                                : std::ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits));
   }
   format.overflow = saturates ? format.values.back() : infinity;
   return format;
 }
 
 inline const SmallFormat& small_format(DataType type) {
-  static const std::map<DataType, SmallFormat> formats{
-      {DataType::float16, make_format(5, 10, 0x7c00, false, true)},
-      {DataType::bfloat16, make_format(8, 7, 0x7f80, false, true)},
-      {DataType::float8_e4m3, make_format(4, 3, 0x7f, true, false)},
-      {DataType::float8_e5m2, make_format(5, 2, 0x7c, true, true)}};
+  static const std::map<DataType, SmallFormat> formats{{DataType::float16, make_format(5, 10, 0x7c00, false, true)},
+                                                       {DataType::bfloat16, make_format(8, 7, 0x7f80, false, true)},
+                                                       {DataType::float8_e4m3, make_format(4, 3, 0x7f, true, false)},
+                                                       {DataType::float8_e5m2, make_format(5, 2, 0x7c, true, true)}};
   return formats.at(type);
 }
 
@@ -145,10 +144,14 @@ inline std::uint64_t reduce_integer(const rondo::Reduction& reduction, const std
   for (std::size_t k = 0; k < operands.size(); ++k) {
     Wide value = wrap(operands[k]);
     if (reduction.op == Operator::premul_sum && raw[k]) value = product(value, wrap(reduction.scalar));
-    if (k == 0) result = value;
-    else if (reduction.op == Operator::min) result = std::min(result, value);
-    else if (reduction.op == Operator::max) result = std::max(result, value);
-    else result = reduction.op == Operator::prod ? product(result, value) : wrap(result + value);
+    if (k == 0)
+      result = value;
+    else if (reduction.op == Operator::min)
+      result = std::min(result, value);
+    else if (reduction.op == Operator::max)
+      result = std::max(result, value);
+    else
+      result = reduction.op == Operator::prod ? product(result, value) : wrap(result + value);
   }
   if (reduction.op == Operator::avg && finish) result /= reduction.ranks;
   return static_cast<std::uint64_t>(result) & (bits == 64 ? ~0ull : (1ull << bits) - 1);
