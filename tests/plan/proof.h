@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/limits.h"
 #include "plan/verify.h"
 
 namespace rondo::plan {
@@ -36,6 +37,9 @@ inline std::vector<Options> modes(const Schedule& schedule, int ranks, int slice
 inline void prove(const Schedule& schedule, const Topology& topology, int root, int slices) {
   const int ranks = topology.ranks();
   const Run run = build_run(schedule, topology, root);
+  for (const Plan& plan : run.plans)
+    for (const Strand& strand : plan.strands) REQUIRE(strand.lane < limits::lanes_max);
+  REQUIRE(schedule.credits(slices, ranks) <= limits::credits);
   for (const Options& mode : modes(schedule, ranks, slices)) {
     INFO(name(schedule.kind) << " " << name(schedule.algorithm) << ", " << ranks << " ranks, root " << root << ", "
                              << slices << " slices, " << (mode.in_place.empty() ? "out of" : "in") << " place, "

@@ -79,7 +79,9 @@ Run send_recv(int ranks, int from, int to) {
 TEST_CASE("runs take each end of a link in call order") {
   const int ranks = 4;
   const Topology topology = Topology::one_host(ranks);
-  const auto of = [&](CollectiveKind kind, Algorithm algorithm) { return build_run(*find(kind, algorithm), topology, 1); };
+  const auto of = [&](CollectiveKind kind, Algorithm algorithm) {
+    return build_run(*find(kind, algorithm), topology, 1);
+  };
   const std::vector<Run> runs = {
       of(CollectiveKind::all_reduce, Algorithm::ring),         send_recv(ranks, 0, 1),
       of(CollectiveKind::reduce_scatter, Algorithm::direct),   send_recv(ranks, 1, 0),

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/limits.h"
 #include "plan/text.h"
 #include "plan/verify/trees.h"
 
@@ -71,11 +70,12 @@ void check_operands(const Collective& collective, const Strand& strand, const St
   const bool takes_own = std::find(s.from.begin(), s.from.end(), here) != s.from.end();
   const bool takes_peers = s.from.size() > (takes_own ? 1u : 0u);
   const auto in_world = [&](std::int32_t peer) { return peer >= 0 && peer < collective.ranks; };
-  need(strand.lane >= 0 && strand.lane < limits::lanes_max, Fault::form, "no such lane", s);
+  need(strand.lane >= 0, Fault::form, "no such lane", s);
   need(takes_peers == does.receives, Fault::form, "peers to receive from", s);
   need(!s.to.empty() == (does.sends || waits), Fault::form, "peers to send to", s);
   need(static_cast<bool>(s.source) == (does.receives ? takes_own : !waits), Fault::form, "source range", s);
   need(static_cast<bool>(s.target) == does.stores || s.operation == Operation::lend, Fault::form, "target range", s);
+  need(!s.source || !s.target || s.source.count == s.target.count, Fault::form, "source and target differ in size", s);
   need(!does.receives || (s.from.size() > 1) == does.reduces, Fault::form, "operands", s);
   need(!twice(s.from) && !twice(s.to), Fault::form, "a peer twice", s);
   need(std::all_of(s.from.begin(), s.from.end(), [&](std::int32_t p) { return p == here || in_world(p); }) &&

@@ -154,7 +154,7 @@ void World::compute(Actor& a, const Step& s, const Links& links) {
       continue;
     }
     const Message& m = *links_[links.incoming[receipt++]].head;
-    if (m.slice != a.slice || m.count != blocks || m.answer || (m.reply && m.reply.count != m.count))
+    if (m.slice != a.slice || m.count != blocks || m.answer)
       throw Broken{Fault::unmatched, who(a) + ": " + text(s) + " got slice " + std::to_string(m.slice) + " of " +
                                          std::to_string(m.count) + (m.answer ? " blocks, a reply," : " blocks") +
                                          " from " + std::to_string(peer)};

@@ -1,7 +1,7 @@
 // Symbolic values: hash-consed expression trees with ordered operands.
 //
-// Two values are equal bit for bit on every machine if their trees are one node: a tree keeps which ranks' elements were
-// added, in which order and with which association.  Contributors are interval lists, shared between trees.
+// Two values are equal bit for bit on every machine if their trees are one node: a tree keeps which ranks' elements
+// were added, in which order and with which association.  Contributors are interval lists, shared between trees.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,7 @@ void World::admit(const Run& run, int run_index, int rank) {
   Memory memory{run_index, rank, spaces(run.collective, plan, rank, in_place), 0, 0, {}};
   memory.tile_cells = memory.at.user_blocks() * options_.slices;
   memory.scratch_begin = memory.tile_cells * options_.tiles;
-  memory.cells.resize(memory.scratch_begin + static_cast<std::size_t>(std::max(plan.scratch_blocks, 0)) * options_.slices);
+  memory.cells.resize(memory.scratch_begin + std::max(plan.scratch_blocks, 0) * options_.slices);
   const std::int32_t in_cells = memory.at.in_blocks * options_.slices;
   for (int tile = 0; tile < options_.tiles; ++tile)
     for (std::int32_t i = 0; i < in_cells; ++i)
