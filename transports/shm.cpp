@@ -3,8 +3,8 @@
 // in the segment, and passes its own doorbell.  Two rings of slots, one each way, then carry everything.
 //
 // Lending: memory from ncclMemAlloc is a memfd.  The first lend of a region offers its descriptor to the peer and is
-// declined; once the peer has mapped it, lends of it go through.  Neither side ever waits for the other.  Other memory is
-// lent by address where the kernel lets one process copy from the other (process_vm_readv; tried once when the links
+// declined; once the peer has mapped it, lends of it go through.  Neither side ever waits for the other.  Other memory
+// is lent by address where the kernel lets one process copy from the other (process_vm_readv; tried once when the links
 // open, given up in silence where it is denied) and the message is large enough to pay for the system call.
 #include "shm.h"
 
