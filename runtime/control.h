@@ -63,20 +63,21 @@ struct Failure {
   std::string sentence;
 };
 
-/// A communicator's control plane.  All hooks run on the control thread.
+/// A communicator's control plane.  All hooks run on the control thread, may run before create() returns, must not
+/// throw, and must not wait for a thread that waits for the mesh.  After each, the process's doorbell is rung.
 class Mesh {
  public:
   struct Hooks {
     /// A pair channel to `peer` is open (the lower rank initiated it).  The wire lives as long as the mesh.
     std::function<void(int peer, Wire& wire)> opened;
     std::function<void(int peer, Frame& frame)> frame;
-    /// A rank died, aborted, or left while a pair channel needs it.  At most one death a rank.
+    /// A rank died, failed or aborted.  News of a rank counts once: the first of failed and left.
     std::function<void(const Failure& failure)> failed;
     /// A rank destroyed its communicator or ended its process in good order: only calls that need it fail.
     std::function<void(int rank)> left;
   };
   /// Also opens the liveness star: every rank to rank 0.  Rank 0 tells all others of a death it sees (pidfd or end of
-  /// file), so that each rank knows within a second.
+  /// file), so that each rank knows within a second.  Throws Error: timeout (names who is missing), or rank 0 is gone.
   static std::unique_ptr<Mesh> create(const Membership& membership, Hooks hooks, Deadline deadline);
   virtual ~Mesh() = default;
 

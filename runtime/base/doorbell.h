@@ -15,6 +15,7 @@ namespace rondo {
 /// Lives in a page that processes share.
 struct alignas(64) DoorbellPage {
   std::atomic<std::uint32_t> sleepers{0};
+  std::atomic<std::uint32_t> short_naps{0};  // not 0: some ringer's kernel refuses membarrier, a ring may be missed
   alignas(64) std::atomic<std::uint32_t> rung{0};
 };
 
@@ -28,8 +29,8 @@ inline void ring(DoorbellPage& page) noexcept {
 /// A mapping of a doorbell page: one's own (created) or a peer's (from its descriptor).
 class Doorbell {
  public:
-  static Doorbell create();
-  static Doorbell map(int fd);
+  static Doorbell create();         // throws Error
+  static Doorbell map(int fd);      // duplicates `fd`; throws Error
   Doorbell(Doorbell&& other) noexcept;
   Doorbell& operator=(Doorbell&&) = delete;
   ~Doorbell();

@@ -20,4 +20,15 @@ inline constexpr std::size_t cache_line_bytes = 64;
 inline constexpr int regions_max = 1024;              // ncclMemAlloc regions that can be lent at one time
 inline constexpr int abort_timeout_ms = 5000;
 
+// The control plane.
+inline constexpr std::size_t frame_bytes_max = 64 * 1024;      // body of a control frame
+inline constexpr std::size_t handshake_bytes_max = 1024;       // body of a frame before the peer has proved itself
+inline constexpr int frame_descriptors_max = 16;               // descriptors that travel with one frame
+inline constexpr std::size_t queued_bytes_max = 64 << 20;      // frames queued to one peer that does not read
+inline constexpr int handshakes_max = 1024;                    // unfinished ones of a process; the oldest is dropped
+inline constexpr int handshake_timeout_ms = 5000;
+inline constexpr int roots_max = 4096;                         // unique ids of a process that wait for ranks
+inline constexpr std::size_t rendezvous_name_bytes_max = 64;   // of the abstract socket name in a unique id
+inline constexpr int exit_timeout_ms = 1000;                   // for saying goodbye when the process exits
+
 }  // namespace rondo::limits

@@ -1,0 +1,100 @@
+// The doorbell: a sealed memfd page, a shared futex, and membarrier where the kernel has it.
+//
+// A ringer pays one relaxed load.  What makes that safe is the sleeper's membarrier: it runs a full barrier on every
+// CPU that runs a registered process, so that either the ringer sees the sleeper or the sleeper sees the ringer's
+// message. Every process that maps a doorbell registers.  If the kernel refuses (a seccomp filter), sleepers take short
+// naps.
+#include "base/doorbell.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <ctime>
+#include <new>
+
+#include "base/result.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::uint64_t nap_us_max = 1000;  // the longest sleep that nobody is sure to end
+
+long membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command, 0, 0); }
+
+/// Registers this process for other processes' barriers, once.
+bool membarrier_registered() noexcept {
+  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+  return registered;
+}
+
+DoorbellPage* map_page(int fd) {
+  void* at = ::mmap(nullptr, sizeof(DoorbellPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) throw_system_error("map a doorbell page");
+  return static_cast<DoorbellPage*>(at);
+}
+
+}  // namespace
+
+void wake_sleepers(DoorbellPage& page) noexcept {
+  page.rung.fetch_add(1, std::memory_order_release);
+  ::syscall(SYS_futex, &page.rung, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+Doorbell Doorbell::create() {
+  Descriptor fd(::memfd_create("rondo-doorbell", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) throw_system_error("create a doorbell (memfd_create)");
+  if (::ftruncate(fd.get(), sizeof(DoorbellPage)) != 0) throw_system_error("size a doorbell page");
+  // Sealed, so that no holder of the descriptor can make the others' accesses fault.
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    throw_system_error("seal a doorbell page");
+  }
+  DoorbellPage* page = new (map_page(fd.get())) DoorbellPage;
+  if (!membarrier_registered()) page->short_naps.store(1, std::memory_order_relaxed);
+  return Doorbell(page, std::move(fd));
+}
+
+Doorbell Doorbell::map(int fd) {
+  struct stat status = {};
+  if (::fstat(fd, &status) != 0) throw_system_error("look at a peer's doorbell");
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (status.st_size < static_cast<off_t>(sizeof(DoorbellPage)) || seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    throw Error(Code::internal_error, "a peer sent a descriptor that is not a doorbell");
+  }
+  Descriptor own(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!own) throw_system_error("duplicate a doorbell's descriptor");
+  DoorbellPage* page = map_page(own.get());
+  if (!membarrier_registered()) page->short_naps.store(1, std::memory_order_relaxed);
+  return Doorbell(page, std::move(own));
+}
+
+Doorbell::Doorbell(Doorbell&& other) noexcept : page_(std::exchange(other.page_, nullptr)), fd_(std::move(other.fd_)) {}
+
+Doorbell::~Doorbell() {
+  if (page_ != nullptr) ::munmap(page_, sizeof(DoorbellPage));
+}
+
+std::uint32_t Doorbell::announce() noexcept {
+  const std::uint32_t seen = page_->rung.load(std::memory_order_acquire);
+  page_->sleepers.fetch_add(1, std::memory_order_seq_cst);
+  if (page_->short_naps.load(std::memory_order_relaxed) == 0 && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0) {
+    page_->short_naps.store(1, std::memory_order_relaxed);
+  }
+  return seen;
+}
+
+void Doorbell::nap(std::uint32_t seen, std::uint64_t timeout_us) noexcept {
+  if (page_->short_naps.load(std::memory_order_relaxed) != 0) timeout_us = std::min(timeout_us, nap_us_max);
+  struct timespec timeout = {};
+  timeout.tv_sec = static_cast<time_t>(timeout_us / 1000000);
+  timeout.tv_nsec = static_cast<long>(timeout_us % 1000000) * 1000;
+  ::syscall(SYS_futex, &page_->rung, FUTEX_WAIT, seen, &timeout, nullptr, 0);
+}
+
+}  // namespace rondo

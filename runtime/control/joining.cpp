@@ -1,0 +1,81 @@
+// The messages between joining ranks and roots: see root.h.
+#include <algorithm>
+
+#include "base/limits.h"
+#include "control/root.h"
+
+namespace rondo::control::joining {
+namespace {
+
+constexpr std::size_t text_bytes_max = 256;
+
+void write(ByteWriter& writer, const Member& member) {
+  writer.number(static_cast<std::uint32_t>(member.rank)).number(static_cast<std::uint64_t>(member.pid));
+  writer.text(member.host.substr(0, text_bytes_max)).text(member.listener);
+}
+
+Member read_member(ByteReader& reader) {
+  Member member;
+  member.rank = static_cast<int>(reader.number<std::uint32_t>());
+  member.pid = static_cast<std::int64_t>(reader.number<std::uint64_t>());
+  member.host = reader.text();
+  member.listener = reader.text();
+  return member;
+}
+
+}  // namespace
+
+Bytes encode(const Greeting& greeting) {
+  ByteWriter writer;
+  write(writer, greeting.member);
+  return writer.number(greeting.ranks).number(greeting.patience_ms).number(greeting.left_ms).bytes();
+}
+
+std::optional<Greeting> decode_greeting(View body) {
+  ByteReader reader(body);
+  Greeting greeting;
+  greeting.member = read_member(reader);
+  greeting.ranks = reader.number<std::uint32_t>();
+  greeting.patience_ms = reader.number<std::uint64_t>();
+  greeting.left_ms = reader.number<std::uint64_t>();
+  if (!reader.complete()) return {};
+  return greeting;
+}
+
+std::vector<Bytes> encode(const Membership& membership) {
+  constexpr std::size_t room = limits::frame_bytes_max - 2 * text_bytes_max;
+  std::vector<Bytes> frames;
+  std::size_t next = 0;
+  while (next < membership.members.size()) {
+    ByteWriter writer;
+    writer.number(membership.communicator).raw(membership.secret);
+    for (; next < membership.members.size() && writer.size() < room; ++next) write(writer, membership.members[next]);
+    frames.push_back(writer.bytes());
+  }
+  return frames;
+}
+
+bool decode_members(View body, Membership& membership) {
+  ByteReader reader(body);
+  membership.communicator = reader.number<std::uint64_t>();
+  const auto secret = reader.array<sizeof(membership.secret)>();
+  std::copy(secret.begin(), secret.end(), membership.secret);
+  while (!reader.empty()) {
+    Member member = read_member(reader);
+    if (member.rank != static_cast<int>(membership.members.size())) return false;
+    membership.members.push_back(std::move(member));
+  }
+  return reader.complete();
+}
+
+Bytes encode(const Error& error) {
+  return ByteWriter().number(static_cast<std::uint32_t>(error.code())).text(error.what()).bytes();
+}
+
+Error decode_error(View body) {
+  ByteReader reader(body);
+  const auto code = static_cast<Code>(reader.number<std::uint32_t>());
+  return Error(code, reader.text());
+}
+
+}  // namespace rondo::control::joining

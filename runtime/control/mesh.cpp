@@ -1,0 +1,58 @@
+// The mesh's handle: any thread's way to the core on the control thread.
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "control.h"
+#include "control/mesh_core.h"
+#include "control/thread.h"
+#include "control/words.h"
+
+namespace rondo::control {
+namespace {
+
+class Handle : public Mesh {
+ public:
+  Handle(ControlThread& thread, std::shared_ptr<MeshCore> core) : thread_(thread), core_(std::move(core)) {}
+  ~Handle() override { close(Clock::now()); }
+
+  void want(int peer) override {
+    if (!ControlThread::usable()) return;
+    thread_.loop().post([core = core_, peer] { core->want(peer); });
+  }
+
+  void tell_failure(const std::string& sentence) override {
+    if (!ControlThread::usable()) return;
+    thread_.loop().post([core = core_, sentence] { core->tell_failure(sentence); });
+  }
+
+  void close(Deadline deadline) noexcept override {
+    // After a fork the core is the parent's, and at exit the control thread has closed it.
+    if (std::exchange(closed_, true) || !ControlThread::usable()) return;
+    const auto done =
+        std::make_shared<std::promise<void>>();  // shared: the waiter may be gone before set_value returns
+    thread_.loop().post(
+        [core = core_, deadline = bounded(deadline), done] { core->close(deadline, [done] { done->set_value(); }); });
+    done->get_future().wait();
+  }
+
+ private:
+  ControlThread& thread_;
+  std::shared_ptr<MeshCore> core_;  // shared with the control thread; also after close: the wires live in it
+  bool closed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Mesh> Mesh::create(const Membership& membership, Hooks hooks, Deadline deadline) {
+  ControlThread& thread = ControlThread::get();
+  auto core = std::make_shared<MeshCore>(thread, membership, std::move(hooks));
+  std::future<void> created = core->created();
+  auto mesh = std::make_unique<Handle>(thread, core);
+  thread.loop().post([core, deadline = bounded(deadline)] { core->start(deadline); });
+  core.reset();
+  created.get();
+  return mesh;
+}
+
+}  // namespace rondo::control

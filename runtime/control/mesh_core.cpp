@@ -1,0 +1,211 @@
+// The star, the pairs and their channels: see mesh_core.h.  What their frames and ends mean is in mesh_news.cpp.
+#include "control/mesh_core.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/limits.h"
+#include "control/fork_guard.h"
+#include "control/thread.h"
+#include "control/words.h"
+
+namespace rondo::control {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// A listener that refuses belongs to a process that ended.  The news of how it ended may still be on its way.
+constexpr milliseconds news_wait(500);
+
+Key key_of(const Membership& membership, int rank) {
+  return {Purpose::mesh, membership.communicator, static_cast<std::uint32_t>(rank)};
+}
+
+Secret secret_of(const Membership& membership) {
+  Secret secret;
+  std::copy(std::begin(membership.secret), std::end(membership.secret), secret.begin());
+  return secret;
+}
+
+}  // namespace
+
+MeshCore::MeshCore(ControlThread& thread, const Membership& membership, Mesh::Hooks hooks)
+    : thread_(thread),
+      membership_(membership),
+      rank_(membership.rank),
+      hooks_(std::move(hooks)),
+      states_(membership.members.size(), State::here) {}
+
+MeshCore::Peer& MeshCore::peer(int rank) { return peers_.try_emplace(rank, *this, rank).first->second; }
+
+Service MeshCore::service() {
+  Service service;
+  service.secret = secret_of(membership_);
+  // These keep the core alive until it withdraws the service.
+  service.accept = [self = shared_from_this()](std::shared_ptr<Channel> channel, View greeting) {
+    self->accept(std::move(channel), greeting);
+  };
+  service.leave = [self = shared_from_this()](Deadline deadline, std::function<void()> done) {
+    self->close(deadline, std::move(done));
+  };
+  return service;
+}
+
+void MeshCore::start(Deadline deadline) {
+  patience_ = time_left(deadline);
+  timer_ = std::make_unique<Timer>(thread_.loop());
+  timer_->start(deadline, [this] { creation_expired(); });
+  thread_.reception().offer(key_of(membership_, rank_), service());
+  if (rank_ != 0) call(0, Use::star);
+  check_created();
+}
+
+void MeshCore::call(int to, Use use) {
+  Call call;
+  call.name = membership_.members[static_cast<std::size_t>(to)].listener;
+  call.key = key_of(membership_, to);
+  call.secret = secret_of(membership_);
+  call.greeting = ByteWriter().number(static_cast<std::uint32_t>(rank_)).number(static_cast<std::uint8_t>(use)).bytes();
+  Line& line = use == Use::star ? peer(to).star : peer(to).pair;
+  line.connector = std::make_unique<Connector>(
+      thread_.loop(), std::move(call),
+      [this, to, use](Outcome outcome, std::shared_ptr<Channel> channel, const std::string& text) {
+        return called(to, use, outcome, std::move(channel), text);
+      });
+}
+
+bool MeshCore::called(int to, Use use, Outcome outcome, std::shared_ptr<Channel> channel, const std::string& text) {
+  Peer& callee = peer(to);
+  if (outcome == Outcome::connected) {
+    (use == Use::star ? callee.star : callee.pair).connector.reset();
+    adopt(to, use, std::move(channel));
+    return true;
+  }
+  if (outcome == Outcome::nobody) {
+    if (callee.refused_since == Deadline{}) callee.refused_since = Clock::now();
+    if (Clock::now() - callee.refused_since < news_wait) return false;
+    note_died(to, "its process has ended");
+    return true;
+  }
+  // Its process is there, but this communicator is not: not yet, or not any more.  While rank 0 is here it would tell.
+  if (outcome == Outcome::unknown_key && to != 0 && states_[0] != State::here) {
+    note_left(to);
+    return true;
+  }
+  if (outcome == Outcome::wrong_secret) {
+    note_failed(to, "cannot be authenticated: " + text);
+    return true;
+  }
+  return false;
+}
+
+void MeshCore::accept(std::shared_ptr<Channel> channel, View greeting) {
+  ByteReader reader(greeting);
+  const auto from = reader.number<std::uint32_t>();
+  const auto use = static_cast<Use>(reader.number<std::uint8_t>());
+  const bool fits = use == Use::star ? rank_ == 0 : use == Use::pair && from < static_cast<std::uint32_t>(rank_);
+  const bool known = from < states_.size() && static_cast<int>(from) != rank_;
+  if (!reader.complete() || !fits || !known || closing_) return channel->stop();
+  const int caller = static_cast<int>(from);
+  const Line& line = use == Use::star ? peer(caller).star : peer(caller).pair;
+  if (line.channel || states_[from] != State::here) return channel->stop();
+  adopt(caller, use, std::move(channel));
+}
+
+void MeshCore::adopt(int with, Use use, std::shared_ptr<Channel> channel) {
+  Peer& other = peer(with);
+  (use == Use::star ? other.star : other.pair).channel = channel;
+  channel->handle({[this, with](Plane plane, Frame& frame) { receive(with, plane, frame); },
+                   [this, with](const std::string& why) { closed(with, why); }});
+  if (use == Use::star) {
+    ++arrived_;
+    watch_process(with, channel->peer_pid());
+    check_created();
+  } else if (hooks_.opened) {
+    hooks_.opened(with, other.wire);
+  }
+  ring(thread_.doorbell().page());
+}
+
+/// The end of a process whose sockets live on in a child that it forked is seen only so.
+void MeshCore::watch_process(int who, pid_t pid) {
+  if (pid == ::getpid()) return;
+  Peer& watched = peer(who);
+  watched.process = control::watch_process(pid);
+  if (!watched.process) return;  // another pid namespace: the sockets' end must do
+  watched.process_watch = std::make_unique<Watch>(thread_.loop(), watched.process.get(), [this, who] {
+    Peer& ended = peer(who);
+    // Its last words come first: a goodbye makes this a departure.
+    for (const auto& channel : {ended.star.channel, ended.pair.channel}) {
+      if (channel) channel->receive_now();
+    }
+    note_died(who, "its process has ended");
+  });
+}
+
+bool MeshCore::star_stands() const {
+  return rank_ == 0 ? arrived_ == static_cast<int>(states_.size()) - 1 : arrived_ == 1;
+}
+
+void MeshCore::check_created() {
+  if (!creating_ || !star_stands()) return;
+  creating_ = false;
+  timer_->cancel();
+  created_.set_value();
+}
+
+void MeshCore::creation_expired() {
+  std::vector<int> missing;
+  for (int rank = 0; rank < static_cast<int>(states_.size()); ++rank) {
+    const auto found = peers_.find(rank);
+    const bool awaited = rank_ == 0 ? rank != 0 : rank == 0;
+    if (awaited && (found == peers_.end() || !found->second.star.channel)) missing.push_back(rank);
+  }
+  const std::string sentence = "timed out after " + in_words(patience_) + " waiting for " + in_words(missing) + " of " +
+                               std::to_string(states_.size()) +
+                               " to open the liveness channel: set RONDO_TIMEOUT (seconds) higher";
+  tell_failure(sentence);
+  fail_creation(Error(Code::timeout, sentence));
+}
+
+void MeshCore::fail_creation(const Error& error) {
+  if (!std::exchange(creating_, false)) return;
+  timer_->cancel();
+  created_.set_exception(std::make_exception_ptr(error));
+}
+
+void MeshCore::want(int with) {
+  const bool valid = with >= 0 && with < static_cast<int>(states_.size());
+  if (closing_ || !valid || with <= rank_ || states_[static_cast<std::size_t>(with)] != State::here) return;
+  const Line& line = peer(with).pair;
+  if (!line.channel && !line.connector) call(with, Use::pair);
+}
+
+void MeshCore::PairWire::send(std::uint16_t kind, std::span<const std::byte> body, std::span<const int> descriptors) {
+  if (!ControlThread::usable()) return;
+  if (body.size() > limits::frame_bytes_max || descriptors.size() > limits::frame_descriptors_max) {
+    throw Error(Code::internal_error, "a frame of " + std::to_string(body.size()) + " bytes and " +
+                                          std::to_string(descriptors.size()) + " descriptors is too large");
+  }
+  std::vector<Descriptor> own;
+  for (const int fd : descriptors) {
+    Descriptor duplicate(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!duplicate) throw_system_error("duplicate a descriptor to pass to rank " + std::to_string(peer_));
+    own.push_back(std::move(duplicate));
+  }
+  const auto send_now = [peer = peer_, kind](MeshCore& core, View bytes, std::vector<Descriptor> passed) {
+    const auto& channel = core.peer(peer).pair.channel;
+    if (channel && !core.closing_) channel->send(Plane::connection, kind, bytes, std::move(passed));
+  };
+  if (core_.thread_.loop().on_thread()) return send_now(core_, body, std::move(own));
+  // Shared only because a task must be copyable.
+  const auto passed = std::make_shared<std::vector<Descriptor>>(std::move(own));
+  core_.thread_.loop().post([core = core_.shared_from_this(), bytes = Bytes(body.begin(), body.end()), passed,
+                             send_now] { send_now(*core, bytes, std::move(*passed)); });
+}
+
+}  // namespace rondo::control

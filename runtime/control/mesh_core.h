@@ -1,0 +1,105 @@
+// A communicator's control plane on the control thread: the liveness star, the pair channels, who is alive.
+//
+// Shared by the mesh's handle (any thread) and by the tasks it posts; all members are used on the control thread only,
+// unless said otherwise.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "control.h"
+#include "control/channel.h"
+#include "control/connector.h"
+#include "control/reception.h"
+
+namespace rondo::control {
+
+class ControlThread;
+
+class MeshCore : public std::enable_shared_from_this<MeshCore> {
+ public:
+  MeshCore(ControlThread& thread, const Membership& membership, Mesh::Hooks hooks);
+
+  /// Offers the service and builds the star; `created` is set when it stands, or when it cannot.
+  void start(Deadline deadline);
+  std::future<void> created() { return created_.get_future(); }
+  void want(int peer);
+  void tell_failure(const std::string& sentence);
+  /// No hook runs from here on; `done` runs once, when the goodbyes are out or the deadline has passed.
+  void close(Deadline deadline, std::function<void()> done);
+
+ private:
+  enum class State : std::uint8_t { here, left, failed };
+  /// A channel to one peer: of the star, or of a pair.
+  struct Line {
+    std::unique_ptr<Connector> connector;
+    std::shared_ptr<Channel> channel;
+  };
+  struct Peer;
+  class PairWire;
+  enum class Use : std::uint8_t { star = 1, pair = 2 };
+
+  Peer& peer(int rank);
+  Service service();
+  void call(int peer, Use use);
+  bool called(int peer, Use use, Outcome outcome, std::shared_ptr<Channel> channel, const std::string& text);
+  void accept(std::shared_ptr<Channel> channel, View greeting);
+  void adopt(int peer, Use use, std::shared_ptr<Channel> channel);
+  void watch_process(int peer, pid_t pid);
+  void receive(int from, Plane plane, Frame& frame);
+  void closed(int peer, const std::string& why);
+
+  bool star_stands() const;
+  void check_created();
+  void creation_expired();
+  void fail_creation(const Error& error);
+
+  void note_left(int rank);
+  void note_died(int rank, const std::string& how);
+  void note_failed(int rank, const std::string& sentence);
+  void let_go(int rank);
+  void tell(int except, std::uint16_t kind, View body);
+  void finish_close();
+
+  ControlThread& thread_;
+  const Membership membership_;
+  const int rank_;
+  Mesh::Hooks hooks_;
+  std::vector<State> states_;     // by rank
+  std::map<int, Peer> peers_;     // those that there is or was a line to
+  std::unique_ptr<Timer> timer_;  // of creation, then of closing; like all that is the loop's, gone when closed
+  std::chrono::milliseconds patience_{0};
+  int arrived_ = 0;  // star lines that stood at some time
+  bool creating_ = true;
+  bool closing_ = false;
+  std::promise<void> created_;
+  std::size_t unflushed_ = 0;
+  std::function<void()> close_done_;
+};
+
+/// The way to one peer's Connections.  Lives as long as its core.
+class MeshCore::PairWire : public Wire {
+ public:
+  PairWire(MeshCore& core, int peer) : core_(core), peer_(peer) {}
+  void send(std::uint16_t kind, std::span<const std::byte> body, std::span<const int> descriptors) override;
+
+ private:
+  MeshCore& core_;
+  int peer_;
+};
+
+struct MeshCore::Peer {
+  Peer(MeshCore& core, int rank) : wire(core, rank) {}
+  Line star;
+  Line pair;
+  Descriptor process;  // a pidfd
+  std::unique_ptr<Watch> process_watch;
+  Deadline refused_since{};
+  PairWire wire;
+};
+
+}  // namespace rondo::control

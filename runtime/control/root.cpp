@@ -1,0 +1,179 @@
+// The root of a unique id: see root.h.
+#include "control/root.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/log.h"
+#include "control/thread.h"
+#include "control/words.h"
+
+namespace rondo::control {
+
+using std::chrono::milliseconds;
+
+Root::Root(ControlThread& thread, RootAddress address)
+    : thread_(thread), address_(std::move(address)), timer_(thread.loop()) {
+  if (address_.derived) thread_.reception().listen(address_.name);
+  Service service;
+  service.secret = address_.secret;
+  service.accept = [this](std::shared_ptr<Channel> channel, View body) { accept(std::move(channel), body); };
+  thread_.reception().offer(address_.key(), std::move(service));
+}
+
+Root::~Root() {
+  withdraw();
+  for (auto& [number, joined] : joined_) joined.channel->stop();
+}
+
+void Root::accept(std::shared_ptr<Channel> channel, View body) {
+  auto greeting = joining::decode_greeting(body);
+  if (!greeting) return channel->stop();
+  const auto objected = failure_ ? std::nullopt : objection(*greeting);
+  const std::uint64_t number = next_++;
+  channel->handle({{}, [this, number](const std::string&) { closed(number); }});
+  const milliseconds left(std::min<std::uint64_t>(greeting->left_ms, 366ull * 24 * 3600 * 1000));
+  joined_[number] = {channel, std::move(*greeting), Clock::now() + left};
+  if (failure_) return channel->send(Plane::control, joining::failure, joining::encode(*failure_));
+  if (objected) return fail(*objected);
+  if (joined_.size() == joined_[number].greeting.ranks) return succeed();
+  watch_deadlines();
+}
+
+std::optional<Error> Root::objection(const joining::Greeting& greeting) const {
+  const Member& member = greeting.member;
+  const std::string who = in_words(member);
+  if (greeting.ranks < 1 || greeting.ranks > limits::ranks_max || member.rank < 0 ||
+      static_cast<std::uint32_t>(member.rank) >= greeting.ranks) {
+    return Error(Code::invalid_argument, who + " is outside its world of " + std::to_string(greeting.ranks) + " ranks");
+  }
+  for (const auto& [number, other] : joined_) {
+    const Member& first = other.greeting.member;
+    if (other.greeting.ranks != greeting.ranks) {
+      return Error(Code::invalid_argument, "the ranks disagree on the world size: " + in_words(first) + " says " +
+                                               std::to_string(other.greeting.ranks) + ", " + who + " says " +
+                                               std::to_string(greeting.ranks) + "; give every rank the same");
+    }
+    if (first.rank == member.rank) {
+      return Error(Code::invalid_argument, "rank " + std::to_string(member.rank) + " joined twice: pid " +
+                                               std::to_string(first.pid) + " on host " + first.host + " and pid " +
+                                               std::to_string(member.pid) + " on host " + member.host +
+                                               "; give every rank its own number");
+    }
+  }
+  return {};
+}
+
+void Root::closed(std::uint64_t number) {
+  const Member member = joined_.at(number).greeting.member;
+  joined_.erase(number);
+  if (complete_) {
+    if (joined_.empty()) end();
+    return;
+  }
+  if (!failure_) fail(Error(Code::remote_error, in_words(member) + " died while the ranks were joining"));
+}
+
+void Root::watch_deadlines() {
+  const auto earliest = std::min_element(joined_.begin(), joined_.end(), [](const auto& a, const auto& b) {
+    return a.second.deadline < b.second.deadline;
+  });
+  timer_.start(earliest->second.deadline, [this] { expire(); });
+}
+
+void Root::expire() {
+  const auto late = std::min_element(joined_.begin(), joined_.end(), [](const auto& a, const auto& b) {
+    return a.second.deadline < b.second.deadline;
+  });
+  const joining::Greeting& greeting = late->second.greeting;
+  std::vector<bool> here(greeting.ranks);
+  for (const auto& [number, joined] : joined_) here[static_cast<std::size_t>(joined.greeting.member.rank)] = true;
+  std::vector<int> missing;
+  for (std::size_t rank = 0; rank < here.size(); ++rank) {
+    if (!here[rank]) missing.push_back(static_cast<int>(rank));
+  }
+  fail(Error(Code::timeout,
+             "timed out after " + in_words(milliseconds(greeting.patience_ms)) + " waiting for " + in_words(missing) +
+                 " of " + std::to_string(greeting.ranks) +
+                 " to join: see whether they run, or give them more time (set RONDO_TIMEOUT, in seconds)"));
+}
+
+void Root::succeed() {
+  complete_ = true;
+  timer_.cancel();
+  withdraw();  // first: who is told may at once serve or seek the next root of the same name
+  Membership membership;
+  membership.communicator = random_number();
+  const Secret secret = random_secret();
+  std::copy(secret.begin(), secret.end(), membership.secret);
+  membership.members.resize(joined_.size());
+  for (auto& [number, joined] : joined_) {
+    const Member& member = joined.greeting.member;
+    membership.members[static_cast<std::size_t>(member.rank)] = member;
+  }
+  const std::vector<Bytes> frames = joining::encode(membership);
+  for (auto& [number, joined] : joined_) {
+    for (const Bytes& frame : frames) joined.channel->send(Plane::control, joining::members, frame);
+  }
+}
+
+void Root::fail(const Error& error) {
+  failure_ = error;
+  log::info(log::Subsystem::bootstrap, std::string("the ranks cannot join: ") + error.what());
+  Deadline last = Clock::now() + milliseconds(limits::handshake_timeout_ms);
+  for (auto& [number, joined] : joined_) {
+    joined.channel->send(Plane::control, joining::failure, joining::encode(error));
+    last = std::max(last, joined.deadline);
+  }
+  timer_.start(last, [this] { end(); });
+}
+
+void Root::withdraw() {
+  if (!std::exchange(offered_, false)) return;
+  thread_.reception().withdraw(address_.key());
+  if (address_.derived) thread_.reception().unlisten(address_.name);
+}
+
+void Root::end() { thread_.roots().erase(this); }
+
+namespace {
+
+UniqueId serve(RootAddress address) {
+  ControlThread& thread = ControlThread::get();
+  thread.call([&] {
+    auto& roots = thread.roots();
+    const auto old =
+        std::find_if(roots.begin(), roots.end(), [&](const auto& root) { return root.second->serves(address); });
+    // A root that failed only stays to tell the late ones; a new one takes its place.
+    if (old != roots.end() && old->second->failed()) {
+      roots.erase(old);
+    } else if (old != roots.end()) {
+      throw Error(Code::invalid_usage, "this process already serves the rendezvous '" + address.name + "'");
+    }
+    if (roots.size() >= limits::roots_max) {
+      throw Error(Code::invalid_usage, "this process has made " + std::to_string(limits::roots_max) +
+                                           " unique ids that no rank has joined yet: that is the limit");
+    }
+    auto root = std::make_unique<Root>(thread, address);
+    roots.emplace(root.get(), std::move(root));
+  });
+  return encode(address);
+}
+
+}  // namespace
+
+UniqueId create_unique_id() {
+  RootAddress address;
+  address.name = ControlThread::get().listener_name();
+  address.root = random_number();
+  address.secret = random_secret();
+  return serve(std::move(address));
+}
+
+UniqueId create_derived_root(const std::string& name, const std::string& secret) { return serve(derive(name, secret)); }
+
+UniqueId derived_unique_id(const std::string& name, const std::string& secret) { return encode(derive(name, secret)); }
+
+}  // namespace rondo::control

@@ -1,0 +1,96 @@
+// The control thread: see thread.h.
+#include "control/thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <future>
+
+#include "base/limits.h"
+#include "base/result.h"
+#include "control.h"
+#include "control/fork_guard.h"
+#include "control/root.h"
+
+namespace rondo::control {
+namespace {
+
+std::atomic<bool> serving = false;  // started, and not past its goodbye
+
+}  // namespace
+
+ControlThread& ControlThread::get() {
+  check_not_forked();
+  return instance();
+}
+
+ControlThread& ControlThread::instance() {
+  static ControlThread& thread = *new ControlThread;
+  return thread;
+}
+
+bool ControlThread::usable() noexcept { return serving.load(std::memory_order_acquire) && !ForkGuard::forked(); }
+
+ControlThread::ControlThread() : doorbell_(Doorbell::create()), reception_(loop_), listener_name_(random_name()) {
+  prepare_crypto();
+  ForkGuard::get();
+  reception_.listen(listener_name_);
+  // All signals are the application's: its threads take them, never this one.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { loop_.run(); });
+  } catch (const std::system_error& error) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw Error(Code::system_error, std::string("cannot start the control thread: ") + error.what());
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ::pthread_setname_np(thread_.native_handle(), "rondo-control");
+  serving.store(true, std::memory_order_release);
+  std::atexit(say_goodbye);
+}
+
+/// A process that ends without destroying its communicators leaves in good order.
+void ControlThread::say_goodbye() {
+  if (!usable()) return;
+  ControlThread& thread = instance();
+  const auto left = std::make_shared<std::promise<void>>();  // shared with the control thread, which may be late
+  const Deadline deadline = Clock::now() + std::chrono::milliseconds(limits::exit_timeout_ms);
+  thread.loop_.post(
+      [&thread, left, deadline] { thread.reception_.leave_all(deadline, [left] { left->set_value(); }); });
+  const bool in_time = left->get_future().wait_until(deadline) == std::future_status::ready;
+  serving.store(false, std::memory_order_release);
+  thread.loop_.stop();
+  if (in_time) thread.thread_.join();  // else a hook may wait for a thread that is gone
+}
+
+void ControlThread::call(const std::function<void()>& task) {
+  if (loop_.on_thread()) return task();
+  const auto done = std::make_shared<std::promise<void>>();  // shared: the waiter may be gone before set_value returns
+  loop_.post([&task, done] {
+    try {
+      task();
+      done->set_value();
+    } catch (...) {
+      done->set_exception(std::current_exception());
+    }
+  });
+  done->get_future().get();
+}
+
+Doorbell& doorbell() { return ControlThread::instance().doorbell(); }
+
+void check_not_forked() {
+  if (!ForkGuard::forked()) return;
+  throw Error(
+      Code::invalid_usage,
+      "this process was forked from one that uses Rondo, and a forked child cannot use it: create communicators "
+      "after the fork, or start the child as a program of its own (exec)");
+}
+
+}  // namespace rondo::control

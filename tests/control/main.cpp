@@ -1,0 +1,3 @@
+// The tests of the control plane: entry.
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>

@@ -1,0 +1,213 @@
+// The mesh: pair channels, deaths, departures, failures, forks, and what is left behind.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "control.h"
+#include "processes.h"
+
+using namespace rondo;
+using namespace rondo::test;
+using control::Failure;
+using control::Mesh;
+using std::chrono::milliseconds;
+
+namespace {
+
+/// A rank with its mesh, and all the news it had.
+class Rank {
+ public:
+  Rank(const control::UniqueId& id, int rank, int ranks) : membership_(control::join(id, rank, ranks, in_seconds(20))) {
+    Mesh::Hooks hooks;
+    hooks.opened = [this](int peer, Wire& wire) { note([&] { wires_[peer] = &wire; }); };
+    hooks.frame = [this](int peer, Frame& frame) { note([&] { frames_[peer].push_back(std::move(frame)); }); };
+    hooks.failed = [this](const Failure& failure) { note([&] { failures_.push_back(failure); }); };
+    hooks.left = [this](int rank) { note([&] { left_.push_back(rank); }); };
+    mesh_ = Mesh::create(membership_, std::move(hooks), in_seconds(20));
+  }
+
+  Mesh& mesh() { return *mesh_; }
+  void close() { mesh_->close(in_seconds(5)); }
+  const control::Membership& membership() const { return membership_; }
+
+  Wire& wire(int peer) {
+    mesh_->want(peer);
+    const auto lock = await("a pair channel", [&] { return wires_.contains(peer); });
+    return *wires_[peer];
+  }
+  Frame frame(int peer) {
+    const auto lock = await("a frame", [&] { return !frames_[peer].empty(); });
+    Frame first = std::move(frames_[peer].front());
+    frames_[peer].erase(frames_[peer].begin());
+    return first;
+  }
+  Failure failure() {
+    const auto lock = await("a failure", [&] { return !failures_.empty(); });
+    return failures_.front();
+  }
+  void await_left(int rank) {
+    await("a departure", [&] { return std::find(left_.begin(), left_.end(), rank) != left_.end(); });
+  }
+  std::size_t failure_count() {
+    const std::lock_guard lock(mutex_);
+    return failures_.size();
+  }
+
+ private:
+  template <typename Change>
+  void note(Change&& change) {
+    const std::lock_guard lock(mutex_);
+    change();
+    changed_.notify_all();
+  }
+  template <typename Condition>
+  std::unique_lock<std::mutex> await(const std::string& what, Condition&& condition) {
+    std::unique_lock lock(mutex_);
+    expect(changed_.wait_until(lock, in_seconds(20), condition), what);
+    return lock;
+  }
+
+  control::Membership membership_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<int, Wire*> wires_;
+  std::map<int, std::vector<Frame>> frames_;
+  std::vector<Failure> failures_;
+  std::vector<int> left_;
+  std::unique_ptr<Mesh> mesh_;
+};
+
+control::UniqueId shared_id(Board& board, int rank) {
+  if (rank == 0) board.publish(control::create_unique_id());
+  return board.await_id();
+}
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::string died(const Rank& rank, int peer) {
+  const auto& member = rank.membership().members[static_cast<std::size_t>(peer)];
+  return "rank " + std::to_string(peer) + " (host " + member.host + ", pid " + std::to_string(member.pid) + ") died";
+}
+
+}  // namespace
+
+TEST_CASE("every pair opens, carries frames in order and descriptors, and closes") {
+  constexpr int ranks = 4;
+  World world(ranks, [](int me, Board& board) {
+    Rank rank(shared_id(board, me), me, ranks);
+    for (int peer = 0; peer < ranks; ++peer) {
+      if (peer == me) continue;
+      Wire& wire = rank.wire(peer);
+      const int page = ::memfd_create("test", MFD_CLOEXEC);
+      const std::string content = "from " + std::to_string(me) + " to " + std::to_string(peer);
+      expect(::write(page, content.data(), content.size()) == static_cast<ssize_t>(content.size()), "a written page");
+      for (std::uint16_t kind = 0; kind < 300; ++kind) wire.send(kind, bytes_of(std::string(kind * 200u, 'x')));
+      const int both[2] = {page, page};
+      wire.send(999, bytes_of("pages"), both);
+      ::close(page);
+    }
+    for (int peer = 0; peer < ranks; ++peer) {
+      if (peer == me) continue;
+      for (std::uint16_t kind = 0; kind < 300; ++kind) {
+        const Frame frame = rank.frame(peer);
+        expect(frame.kind == kind && frame.body.size() == kind * 200u && frame.descriptors.empty(),
+               "frame " + std::to_string(kind) + ", not " + std::to_string(frame.kind) + " of " +
+                   std::to_string(frame.body.size()) + " bytes, " + std::to_string(frame.descriptors.size()));
+      }
+      const Frame frame = rank.frame(peer);
+      expect(frame.kind == 999 && frame.body == bytes_of("pages") && frame.descriptors.size() == 2, "the pages");
+      char content[64] = {};
+      expect(::pread(frame.descriptors[1].get(), content, sizeof(content), 0) > 0, "a readable page");
+      expect(content == "from " + std::to_string(peer) + " to " + std::to_string(me), content);
+      expect((::fcntl(frame.descriptors[0].get(), F_GETFD) & FD_CLOEXEC) != 0, "close-on-exec");
+    }
+    ++board.counters[0];
+    expect(board.await(0, ranks), "all ranks");
+    rank.close();
+    expect(rank.failure_count() == 0, "no failure");
+  });
+  CHECK(world.trouble() == "");
+}
+
+TEST_CASE("the death of any rank is seen and named by all") {
+  constexpr int ranks = 4;
+  for (int victim = 0; victim < ranks; ++victim) {
+    World world(ranks, [victim](int me, Board& board) {
+      Rank rank(shared_id(board, me), me, ranks);
+      ++board.counters[0];
+      expect(board.await(0, ranks), "all ranks");
+      const Failure failure = rank.failure();
+      expect(failure.rank == victim && failure.code == Code::remote_error, failure.sentence);
+      expect(contains(failure.sentence, died(rank, victim)), failure.sentence);
+      rank.close();
+    });
+    CHECK(world.board().await(0, ranks));
+    world.kill(victim, SIGKILL);
+    CHECK(world.end(victim).status == -SIGKILL);
+    for (int rank = 0; rank < ranks; ++rank) {
+      INFO(world.board().texts[rank]);
+      if (rank != victim) CHECK(world.end(rank).status == 0);
+    }
+  }
+}
+
+TEST_CASE("a close, and an exit without it, are departures, not deaths") {
+  for (const bool closes : {true, false}) {
+    for (const int leaver : {0, 2}) {
+      World world(3, [closes, leaver](int me, Board& board) {
+        auto* rank = new Rank(shared_id(board, me), me, 3);  // not destroyed: the process just ends
+        ++board.counters[0];
+        expect(board.await(0, 3), "all ranks");
+        if (me == leaver) {
+          if (closes) delete rank;
+          return;
+        }
+        rank->await_left(leaver);
+        expect(rank->failure_count() == 0, "no failure");
+        ++board.counters[1];
+        expect(board.await(1, 2), "the others");
+      });
+      CHECK(world.trouble() == "");
+    }
+  }
+}
+
+TEST_CASE("a failure that a rank tells reaches all, once, with its sentence") {
+  for (int teller = 0; teller < 3; ++teller) {
+    World world(3, [teller](int me, Board& board) {
+      Rank rank(shared_id(board, me), me, 3);
+      if (me == 0) rank.wire(2);
+      ++board.counters[0];
+      expect(board.await(0, 3), "all ranks");
+      if (me == teller) {
+        rank.mesh().tell_failure("no memory for the moon");
+      } else {
+        const Failure failure = rank.failure();
+        expect(failure.rank == teller && contains(failure.sentence, "failed: no memory for the moon"),
+               failure.sentence);
+        expect(contains(failure.sentence, "rank " + std::to_string(teller) + " (host "), failure.sentence);
+      }
+      ++board.counters[1];
+      expect(board.await(1, 3), "all ranks");
+      rank.close();
+      expect(rank.failure_count() == (me == teller ? 0 : 1), "one failure");
+    });
+    CHECK(world.trouble() == "");
+  }
+}
