@@ -90,8 +90,9 @@ Found find_program(const std::string& name) {
     if (stat(candidate.c_str(), &info) != 0) continue;
     if (S_ISREG(info.st_mode) && access(candidate.c_str(), X_OK) == 0) return {candidate, 0, ""};
     if (found.status == 127)
-      found = {"", 126, "'" + candidate + "' cannot be executed: " +
-                            (S_ISREG(info.st_mode) ? "it is not marked executable (chmod +x)" : "it is not a file")};
+      found = {"", 126,
+               "'" + candidate + "' cannot be executed: " +
+                   (S_ISREG(info.st_mode) ? "it is not marked executable (chmod +x)" : "it is not a file")};
   }
   return found;
 }
@@ -229,8 +230,8 @@ void Job::turn() {
   see_endings();
   if (deadline_ && Clock::now() >= *deadline_) {
     send(next_signal_);
-    deadline_ = next_signal_ == SIGTERM ? std::optional(Clock::now() + std::chrono::milliseconds(terminate_ms))
-                                        : std::nullopt;
+    deadline_ =
+        next_signal_ == SIGTERM ? std::optional(Clock::now() + std::chrono::milliseconds(terminate_ms)) : std::nullopt;
     next_signal_ = SIGKILL;
   }
 }

@@ -3,7 +3,6 @@
 #include "run_command.h"
 
 #include <CLI/CLI.hpp>
-
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -21,8 +20,7 @@ std::string not_an_assignment(const std::string& text) {
 // What is wrong with the words that CLI11 could not place.
 std::string mistyped(const CLI::App& command) {
   if (command.remaining_size() == 0) return "";
-  return "'" + command.remaining().front() +
-         "' is no option of rondo run; the program and its own options go after --";
+  return "'" + command.remaining().front() + "' is no option of rondo run; the program and its own options go after --";
 }
 
 int run(const rondo::run::LaunchOptions& options) {
