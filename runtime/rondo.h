@@ -27,7 +27,7 @@ ncclResult_t rondoCommInitFromEnv(ncclComm_t* comm);
 
 /* Starts a queue, which calls of nccl.h take as their stream. */
 ncclResult_t rondoStreamCreate(cudaStream_t* stream);
-/* Waits for the queue's calls, ends its worker, frees it.  NULL is an error, as is a queue that another thread uses. */
+/* As rondoStreamSynchronize, then ends the queue's worker and frees it, whatever it returns.  NULL is an error. */
 ncclResult_t rondoStreamDestroy(cudaStream_t stream);
 /* Waits for the calls given to the queue so far; returns the first error since the last synchronize.  NULL: success at
  * once, as calls without a queue block. */

@@ -1,0 +1,250 @@
+// The collectives: arguments checked, then run at once, collected by a group, or given to a queue.
+//
+// A call without a stream, outside a group, costs two loads and two atomic additions here before it is the
+// communicator's: no lock, no allocation, no look-up.  Whatever is slow or fails leaves that path early.
+#include <cstddef>
+
+#include "api/handle.h"
+#include "group.h"
+#include "nccl.h"
+#include "queue.h"
+
+namespace rondo::api {
+namespace {
+
+/// A call as the user made it.
+struct Request {
+  const char* name;
+  CollectiveKind kind;
+  const void* in;
+  void* out;
+  std::size_t count;
+  ncclDataType_t type;
+  int op;    // ncclRedOp_t; ncclSum where nothing is reduced
+  int root;  // 0 where there is none
+};
+
+std::string hex(const void* pointer) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%p", pointer);
+  return text;
+}
+
+[[noreturn]] void wrong(const std::string& sentence) { throw Error(Code::invalid_argument, sentence); }
+
+/// What is wrong with a request that the fast check refused; throws in every case.
+[[noreturn]] void explain(const Request& request, const ncclComm& comm) {
+  if (static_cast<unsigned>(request.type) >= data_type_count) {
+    wrong("datatype " + std::to_string(request.type) + " is none of ncclInt8 (0) to ncclFloat8e5m2 (11)");
+  }
+  if (static_cast<unsigned>(request.root) >= static_cast<unsigned>(comm.ranks)) {
+    wrong("root " + std::to_string(request.root) + " is outside the communicator of " + std::to_string(comm.ranks) +
+          " ranks");
+  }
+  if (request.out == nullptr) wrong("recvbuff is NULL, and count is " + std::to_string(request.count));
+  if (request.in == nullptr) wrong("sendbuff is NULL, and count is " + std::to_string(request.count));
+  std::size_t bytes = 0;
+  const std::size_t elements = element_bytes(static_cast<DataType>(request.type)) * comm.ranks;
+  if (__builtin_mul_overflow(request.count, elements, &bytes) || bytes > PTRDIFF_MAX) {
+    wrong("count " + std::to_string(request.count) + " is more than memory can hold");
+  }
+  wrong("sendbuff (" + hex(request.in) + ") and recvbuff (" + hex(request.out) +
+        ") overlap, and not as this collective allows in place");
+}
+
+/// Whether type, root, buffers and count are right.  The operator is looked at elsewhere.
+inline bool arguments_are_right(const Request& request, const ncclComm& comm) noexcept {
+  if (static_cast<unsigned>(request.type) >= data_type_count) return false;
+  if (static_cast<unsigned>(request.root) >= static_cast<unsigned>(comm.ranks)) return false;
+  if (request.count == 0) return true;
+  if (request.in == nullptr || request.out == nullptr) return false;
+  const std::size_t block = element_bytes(static_cast<DataType>(request.type)) * request.count;
+  std::size_t all = 0;
+  const std::size_t elements = element_bytes(static_cast<DataType>(request.type)) * comm.ranks;
+  if (__builtin_mul_overflow(request.count, elements, &all) || all > PTRDIFF_MAX) return false;
+  const bool gathers = request.kind == CollectiveKind::all_gather;
+  const bool scatters = request.kind == CollectiveKind::reduce_scatter;
+  const auto in = reinterpret_cast<std::uintptr_t>(request.in);
+  const auto out = reinterpret_cast<std::uintptr_t>(request.out);
+  const std::uintptr_t place = static_cast<std::uintptr_t>(comm.rank) * block;
+  if (in + (scatters ? place : 0) == out + (gathers ? place : 0)) return true;
+  return in + (scatters ? all : block) <= out || out + (gathers ? all : block) <= in;
+}
+
+/// The operator of ncclRedOpCreatePreMulSum that `op` names.  Throws Error.
+PreMulSum find_operator(ncclComm& comm, int op, ncclDataType_t type) {
+  const std::lock_guard lock(comm.mutex);
+  const std::size_t index = static_cast<std::size_t>(op - ncclNumOps);
+  if (op < ncclNumOps || index >= comm.operators.size() || !comm.operators[index].alive) {
+    throw Error(Code::invalid_argument, "op " + std::to_string(op) +
+                                            " is none of ncclSum (0) to ncclAvg (4), nor an operator of this "
+                                            "communicator that was created and not destroyed");
+  }
+  const PreMulSum& found = comm.operators[index];
+  if (found.type != static_cast<DataType>(type)) {
+    throw Error(Code::invalid_argument, "op " + std::to_string(op) + " was created for datatype " +
+                                            std::to_string(static_cast<int>(found.type)) + ", and the call has " +
+                                            std::to_string(type));
+  }
+  return found;
+}
+
+/// Everything but a call of a built-in operator without stream and group: errors as well.
+[[gnu::noinline]] ncclResult_t run_slowly(const Request& request, ncclComm_t comm, cudaStream_t stream) {
+  return guarded(request.name, [&] {
+    check_ready(comm);
+    if (!arguments_are_right(request, *comm)) explain(request, *comm);
+    Call call{request.kind,         request.in, request.out, request.count, static_cast<DataType>(request.type),
+              Operator::premul_sum, 0,          request.root};
+    const void* device_scalar = nullptr;
+    if (request.op >= 0 && request.op < ncclNumOps) {
+      call.op = static_cast<Operator>(request.op);
+    } else {
+      const PreMulSum op = find_operator(*comm, request.op, request.type);
+      call.scalar = op.bits;
+      device_scalar = op.device_scalar;
+    }
+    std::shared_ptr<Queue> queue = stream != nullptr ? find_queue(stream) : nullptr;
+    if (request.count == 0) return ncclSuccess;
+    if (group::depth > 0) {
+      group::add(comm, call, device_scalar, std::move(queue));
+      return ncclSuccess;
+    }
+    Batch batch;
+    batch.add(comm, call, device_scalar, false);
+    if (queue != nullptr) {
+      auto item = std::make_unique<Queue::Item>();
+      item->batch = std::move(batch);
+      item->batch.take_turns();
+      queue->push(std::move(item));
+      return ncclSuccess;
+    }
+    batch.take_turns();
+    std::string sentence;
+    const Status status = batch.run(Patience::caller, sentence);
+    return status.ok() ? ncclSuccess : fail(status.code, std::string(request.name) + ": " + sentence);
+  });
+}
+
+[[gnu::noinline]] ncclResult_t report(const Request& request, ncclComm* comm, Status status) {
+  return guarded(request.name, [&] {
+    const std::string sentence = comm->failure_sentence();
+    return fail(status.code, std::string(request.name) + ": " + (sentence.empty() ? "the call failed" : sentence));
+  });
+}
+
+[[gnu::always_inline]] inline ncclResult_t run(const Request& request, ncclComm_t comm, cudaStream_t stream) {
+  if (!in_state(comm, State::ready) || stream != nullptr || group::depth > 0) [[unlikely]] {
+    return run_slowly(request, comm, stream);
+  }
+  const Use use(comm);
+  if (!in_state(comm, State::ready) || static_cast<unsigned>(request.op) >= ncclNumOps || request.count == 0 ||
+      !arguments_are_right(request, *comm)) [[unlikely]] {
+    return run_slowly(request, comm, stream);
+  }
+  const Call call{request.kind,
+                  request.in,
+                  request.out,
+                  request.count,
+                  static_cast<DataType>(request.type),
+                  static_cast<Operator>(request.op),
+                  0,
+                  request.root};
+  const Status status = run_call(*comm->communicator, call);
+  return status.ok() ? ncclSuccess : report(request, comm, status);
+}
+
+/// Only the root reads its sendbuff: the others' may be anything.
+const void* broadcast_source(const void* in, const void* out, int root, ncclComm_t comm) noexcept {
+  return is_handle(comm) && comm->rank != root ? out : in;
+}
+
+}  // namespace
+}  // namespace rondo::api
+
+using namespace rondo;
+
+extern "C" {
+
+ncclResult_t pncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+                            ncclComm_t comm, cudaStream_t stream) {
+  return api::run({"ncclAllReduce", CollectiveKind::all_reduce, sendbuff, recvbuff, count, datatype, op, 0}, comm,
+                  stream);
+}
+
+ncclResult_t pncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
+                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return api::run({"ncclReduceScatter", CollectiveKind::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op, 0},
+                  comm, stream);
+}
+
+ncclResult_t pncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
+                            ncclComm_t comm, cudaStream_t stream) {
+  return api::run({"ncclAllGather", CollectiveKind::all_gather, sendbuff, recvbuff, sendcount, datatype, ncclSum, 0},
+                  comm, stream);
+}
+
+ncclResult_t pncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                            ncclComm_t comm, cudaStream_t stream) {
+  const void* const source = api::broadcast_source(sendbuff, recvbuff, root, comm);
+  return api::run({"ncclBroadcast", CollectiveKind::broadcast, source, recvbuff, count, datatype, ncclSum, root}, comm,
+                  stream);
+}
+
+ncclResult_t pncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+                        cudaStream_t stream) {
+  return api::run({"ncclBcast", CollectiveKind::broadcast, buff, buff, count, datatype, ncclSum, root}, comm, stream);
+}
+
+ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,
+                                       ncclScalarResidence_t residence, ncclComm_t comm) {
+  return api::guarded("ncclRedOpCreatePreMulSum", [&] {
+    api::check_ready(comm);
+    if (op == nullptr || scalar == nullptr) {
+      throw Error(Code::invalid_argument, std::string(op == nullptr ? "op" : "scalar") + " is NULL");
+    }
+    if (static_cast<unsigned>(datatype) >= data_type_count) {
+      throw Error(Code::invalid_argument, "datatype " + std::to_string(datatype) + " is none of NCCL's");
+    }
+    if (residence != ncclScalarDevice && residence != ncclScalarHostImmediate) {
+      throw Error(Code::invalid_argument, "residence " + std::to_string(residence) +
+                                              " is neither ncclScalarDevice nor ncclScalarHostImmediate");
+    }
+    const auto type = static_cast<DataType>(datatype);
+    const bool immediate = residence == ncclScalarHostImmediate;
+    const api::PreMulSum made{true, type, immediate ? scalar_bits(scalar, type) : 0, immediate ? nullptr : scalar};
+    const std::lock_guard lock(comm->mutex);
+    std::size_t index = 0;
+    while (index < comm->operators.size() && comm->operators[index].alive) ++index;
+    if (index == comm->operators.size()) comm->operators.emplace_back();
+    comm->operators[index] = made;
+    *op = static_cast<ncclRedOp_t>(ncclNumOps + static_cast<int>(index));
+    return ncclSuccess;
+  });
+}
+
+ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  return api::guarded("ncclRedOpDestroy", [&] {
+    api::check_handle(comm);
+    const std::lock_guard lock(comm->mutex);
+    const std::size_t index = static_cast<std::size_t>(op) - ncclNumOps;
+    if (op < ncclNumOps || index >= comm->operators.size() || !comm->operators[index].alive) {
+      throw Error(
+          Code::invalid_argument,
+          "op " + std::to_string(op) + " is no operator of this communicator that was created and not destroyed");
+    }
+    comm->operators[index].alive = false;
+    return ncclSuccess;
+  });
+}
+
+// The weak names that programs call.
+[[gnu::weak, gnu::alias("pncclAllReduce")]] decltype(ncclAllReduce) ncclAllReduce;
+[[gnu::weak, gnu::alias("pncclReduceScatter")]] decltype(ncclReduceScatter) ncclReduceScatter;
+[[gnu::weak, gnu::alias("pncclAllGather")]] decltype(ncclAllGather) ncclAllGather;
+[[gnu::weak, gnu::alias("pncclBroadcast")]] decltype(ncclBroadcast) ncclBroadcast;
+[[gnu::weak, gnu::alias("pncclBcast")]] decltype(ncclBcast) ncclBcast;
+[[gnu::weak, gnu::alias("pncclRedOpCreatePreMulSum")]] decltype(ncclRedOpCreatePreMulSum) ncclRedOpCreatePreMulSum;
+[[gnu::weak, gnu::alias("pncclRedOpDestroy")]] decltype(ncclRedOpDestroy) ncclRedOpDestroy;
+
+}  // extern "C"

@@ -1,0 +1,53 @@
+// The life of a handle, and the sentences about handles that are no good.
+#include "api/handle.h"
+
+ncclComm::~ncclComm() {
+  state.store(rondo::api::State::dead, std::memory_order_release);
+  delete communicator;
+}
+
+std::string ncclComm::failure_sentence() {
+  if (!rondo::api::is_handle(this)) return {};
+  const rondo::api::Use use(this);
+  const rondo::api::State now = state.load(std::memory_order_acquire);
+  if (now == rondo::api::State::ready || now == rondo::api::State::finalized) {
+    if (!communicator->status().ok()) return communicator->failure_sentence();
+  }
+  const std::lock_guard lock(mutex);
+  return async_sentence;
+}
+
+void ncclComm::fail_start(rondo::Code code, const std::string& sentence) {
+  const std::lock_guard lock(mutex);
+  async_sentence = sentence;
+  async_error.store(static_cast<int>(code), std::memory_order_release);
+}
+
+namespace rondo::api {
+
+void check_handle(const ncclComm* comm) {
+  if (comm == nullptr) throw Error(Code::invalid_argument, "comm is NULL; give the handle of ncclCommInitRank");
+  if (!is_handle(comm)) {
+    throw Error(Code::invalid_argument, "comm is not a communicator, or was destroyed or aborted before");
+  }
+}
+
+void check_ready(const ncclComm* comm) {
+  check_handle(comm);
+  switch (comm->state.load(std::memory_order_acquire)) {
+    case State::starting:
+      throw Error(Code::invalid_usage,
+                  "the communicator is still starting; end the group, or ask ncclCommGetAsyncError until it gives "
+                  "ncclSuccess");
+    case State::failed:
+      throw Error(Code::invalid_usage, "the communicator could not start; destroy it and init again");
+    case State::finalized:
+      throw Error(Code::invalid_usage, "the communicator was finalized; only ncclCommDestroy may follow");
+    case State::closing:
+      throw Error(Code::invalid_usage, "the communicator is being destroyed or aborted by another thread");
+    default:
+      break;
+  }
+}
+
+}  // namespace rondo::api

@@ -1,0 +1,77 @@
+// Groups and batches: calls that run together.
+//
+// A group is a thread's: between ncclGroupStart and ncclGroupEnd its calls are collected in batches, one a queue (or
+// the calling thread), and the outermost End takes their turns in the order in which they were called and runs them.
+// A communicator's calls that alternate between queues start a new batch at each change, so that the turns of a
+// communicator in one batch follow each other.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "communicator.h"
+#include "nccl.h"
+
+namespace rondo {
+
+class Queue;
+
+/// Calls that run at once, and a reference to each one's communicator, which is released after the run.
+class Batch {
+ public:
+  Batch() = default;
+  Batch(Batch&& other) noexcept { swap(other); }
+  Batch& operator=(Batch&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Batch() { release(); }
+
+  bool empty() const noexcept { return calls_.empty(); }
+  /// `held`: counts among the references that Abort does not wait for, until take_turns().  `device_scalar`, unless
+  /// null, is read when the call runs.  Throws only before it has changed anything.
+  void add(ncclComm* comm, const Call& call, const void* device_scalar, bool held);
+  /// Fixes the places of all calls; from now on the batch must be run.
+  void take_turns() noexcept;
+  /// Runs the calls; the code and the sentence of the first failure.  The batch is empty afterwards.
+  Status run(Patience patience, std::string& sentence) noexcept;
+
+ private:
+  struct Reference {
+    ncclComm* comm;
+    const void* device_scalar;
+    bool held;
+  };
+  void swap(Batch& other) noexcept {
+    calls_.swap(other.calls_);
+    references_.swap(other.references_);
+  }
+  void release() noexcept;
+  std::vector<PendingCall> calls_;
+  std::vector<Reference> references_;
+};
+
+/// Reads a scalar of `type` from memory.
+std::uint64_t scalar_bits(const void* scalar, DataType type) noexcept;
+
+namespace group {
+
+/// How many groups this thread has open.  A plain word: the fast path of every call asks for it.
+extern thread_local int depth __attribute__((tls_model("initial-exec")));
+
+void start() noexcept;
+/// Adds a call.  `queue` null: the call is End's own.  Throws Error.
+void add(ncclComm* comm, const Call& call, const void* device_scalar, std::shared_ptr<Queue> queue);
+/// Adds work on whole communicators: all jobs of a kind run at once, each in its own thread.  Starts come before the
+/// group's calls, which they exclude; ends come after.  Throws Error.
+enum class Job { start, end };
+void add(Job kind, std::function<ncclResult_t()> job);
+/// Ends the innermost group; the outermost one runs everything, and reports the first failure.
+ncclResult_t end() noexcept;
+/// Ends the innermost group; the outermost one forgets everything.
+ncclResult_t drop() noexcept;
+
+}  // namespace group
+}  // namespace rondo

@@ -1,0 +1,158 @@
+// Queues' workers, the points of events, and the list of living queues.
+//
+// The list is the border's second global: a stream is a pointer from anywhere, and only a list can tell a queue from a
+// CUDA stream or a queue destroyed before.  Calls without a stream do not look at it.
+#include "queue.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <map>
+#include <system_error>
+
+namespace rondo {
+
+void Point::complete() noexcept {
+  const std::lock_guard lock(mutex_);
+  time_ = std::chrono::steady_clock::now();
+  done_.store(true, std::memory_order_release);
+  changed_.notify_all();
+}
+
+void Point::wait() noexcept {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return done(); });
+}
+
+Queue::Queue() : pid_(::getpid()) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the worker inherits it: signals are for the program's own threads
+  std::string error;
+  try {
+    worker_ = std::thread([this] { work(); });
+    ::pthread_setname_np(worker_.native_handle(), "rondo-queue");
+  } catch (const std::system_error& refused) {
+    error = refused.what();
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!error.empty()) throw Error(Code::system_error, "cannot start a thread for the queue: " + error);
+}
+
+Queue::~Queue() {
+  if (::getpid() != pid_) {
+    worker_.detach();  // a forked child has no worker to wait for
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    pushed_one_.notify_one();
+  }
+  worker_.join();
+}
+
+void Queue::push(std::unique_ptr<Item> item) noexcept {
+  const std::lock_guard lock(mutex_);
+  *newest_ = item.release();
+  newest_ = &(*newest_)->next;
+  ++pushed_;
+  pushed_one_.notify_one();
+}
+
+void Queue::drain() {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t until = pushed_;
+  done_one_.wait(lock, [&] { return done_ >= until; });
+}
+
+bool Queue::idle() const {
+  const std::lock_guard lock(mutex_);
+  return pushed_ == done_;
+}
+
+Queue::Outcome Queue::outcome() const {
+  const std::lock_guard lock(mutex_);
+  return outcome_;
+}
+
+Queue::Outcome Queue::take_outcome() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(outcome_, {});
+}
+
+void Queue::check_not_forked() const {
+  if (::getpid() != pid_) {
+    throw Error(Code::invalid_usage, "the queue was made before this process was forked; make queues after the fork");
+  }
+}
+
+void Queue::work() noexcept {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    pushed_one_.wait(lock, [&] { return ending_ || oldest_ != nullptr; });
+    if (oldest_ == nullptr) return;
+    const std::unique_ptr<Item> item(oldest_);
+    oldest_ = item->next;
+    if (oldest_ == nullptr) newest_ = &oldest_;
+    lock.unlock();
+    run(*item);
+    lock.lock();
+    ++done_;
+    done_one_.notify_all();
+  }
+}
+
+void Queue::run(Item& item) noexcept {
+  if (item.waits_for != nullptr) item.waits_for->wait();
+  if (!item.batch.empty()) {
+    std::string sentence;
+    const Status status = item.batch.run(Patience::worker, sentence);
+    const std::lock_guard lock(mutex_);
+    if (!status.ok() && outcome_.code == Code::success) outcome_ = {status.code, std::move(sentence)};
+  }
+  if (item.completes != nullptr) item.completes->complete();
+}
+
+namespace {
+
+struct Living {
+  std::mutex mutex;
+  std::map<const void*, std::shared_ptr<Queue>> queues;  // shared: see find_queue
+};
+
+/// Never destroyed: queues may be in use while the process ends.
+Living& living() {
+  static Living& list = *new Living;
+  return list;
+}
+
+std::shared_ptr<Queue> find(cudaStream_t stream, bool remove) {
+  const std::lock_guard lock(living().mutex);
+  const auto found = living().queues.find(stream);
+  if (found == living().queues.end()) {
+    throw Error(Code::invalid_argument,
+                "stream is not a queue of rondoStreamCreate, or was destroyed; buffers are host memory, so give NULL "
+                "(the call blocks) or a queue");
+  }
+  std::shared_ptr<Queue> queue = found->second;
+  queue->check_not_forked();
+  if (remove) living().queues.erase(found);
+  return queue;
+}
+
+}  // namespace
+
+cudaStream_t add_queue() {
+  auto queue = std::make_shared<Queue>();
+  const std::lock_guard lock(living().mutex);
+  living().queues.emplace(queue.get(), queue);
+  return reinterpret_cast<cudaStream_t>(queue.get());
+}
+
+std::shared_ptr<Queue> find_queue(cudaStream_t stream) { return find(stream, false); }
+std::shared_ptr<Queue> remove_queue(cudaStream_t stream) { return find(stream, true); }
+
+}  // namespace rondo

@@ -1,0 +1,75 @@
+// The fake's side of communicator.h, control.h and memory.h: the linker takes these in place of the real ones.
+#include "fake.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace fake {
+
+World& world() {
+  static World world;
+  return world;
+}
+
+void World::reset() {
+  const std::lock_guard lock(mutex);
+  ran.clear();
+  created.clear();
+  join = nullptr;
+  outcome = nullptr;
+}
+
+}  // namespace fake
+
+namespace rondo {
+
+std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, int rank, int ranks, const Options&) {
+  if (id.bytes[0] != std::byte{'r'}) throw Error(Code::invalid_argument, "not an id");
+  if (fake::world().join) fake::world().join(rank, ranks);
+  const std::lock_guard lock(fake::world().mutex);
+  fake::world().created.push_back(rank);
+  return std::make_unique<fake::Fake>(rank, ranks);
+}
+
+Status run_calls(std::span<PendingCall> calls, Patience patience) noexcept {
+  {
+    const std::lock_guard lock(fake::world().mutex);
+    fake::world().ran.push_back({{calls.begin(), calls.end()}, std::this_thread::get_id(), patience});
+  }
+  Status first;
+  for (const PendingCall& call : calls) {
+    const Status status = fake::world().outcome ? fake::world().outcome(call) : Status{};
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+Status run_call(Communicator& communicator, const Call& call) noexcept {
+  PendingCall pending{&communicator, call, communicator.take_turn()};
+  return run_calls(std::span(&pending, 1), Patience::caller);
+}
+
+namespace control {
+
+UniqueId create_unique_id() { return derived_unique_id("random", ""); }
+UniqueId create_derived_root(const std::string& name, const std::string& secret) {
+  UniqueId id = derived_unique_id(name, secret);
+  id.bytes[127] = std::byte{'s'};  // served here
+  return id;
+}
+UniqueId derived_unique_id(const std::string& name, const std::string&) {
+  UniqueId id;
+  const std::string text = "r:" + name;
+  std::memcpy(id.bytes, text.data(), std::min<std::size_t>(text.size(), 120));
+  return id;
+}
+
+}  // namespace control
+
+void* memory_alloc(std::size_t bytes) { return std::calloc(1, bytes); }
+bool memory_free(void* memory) {
+  std::free(memory);
+  return true;
+}
+
+}  // namespace rondo

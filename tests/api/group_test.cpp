@@ -1,0 +1,310 @@
+// Groups and queues over a fake communicator: what runs together, in which order, on which thread, and how it fails.
+#define CATCH_CONFIG_MAIN
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "api_fixture.h"
+
+namespace {
+
+using rondo::Patience;
+
+ncclResult_t reduce(ncclComm_t comm, std::size_t count, cudaStream_t stream = nullptr) {
+  static float buffer[1024];
+  return ncclAllReduce(buffer, buffer, count, ncclFloat, ncclSum, comm, stream);
+}
+
+/// The counts of each batch that ran, as "1 2|3".
+std::string batches() {
+  const std::lock_guard lock(fake::world().mutex);
+  std::string text;
+  for (const fake::Ran& ran : fake::world().ran) {
+    if (!text.empty()) text += "|";
+    for (std::size_t i = 0; i < ran.calls.size(); ++i) {
+      text += (i == 0 ? "" : " ") + std::to_string(ran.calls[i].call.count);
+    }
+  }
+  return text;
+}
+
+class Stream {
+ public:
+  Stream() {
+    if (rondoStreamCreate(&stream_) != ncclSuccess) std::abort();
+  }
+  ~Stream() { rondoStreamDestroy(stream_); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  operator cudaStream_t() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+TEST_CASE("a group's calls run as one batch at the outermost end") {
+  Ranks ranks(2, 2);
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(reduce(ranks[0], 1) == ncclSuccess);
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(reduce(ranks[1], 2) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(batches().empty());
+  CHECK(reduce(ranks[0], 3) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(batches() == "1 2 3");
+  CHECK(reduce(ranks[0], 4) == ncclSuccess);
+  CHECK(batches() == "1 2 3|4");
+  CHECK(fake::world().ran[0].calls[2].turn == 1);
+}
+
+TEST_CASE("an end without a start is refused, an empty group is not") {
+  CHECK(ncclGroupEnd() == ncclInvalidUsage);
+  CHECK(last_contains("ncclGroupStart"));
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+}
+
+TEST_CASE("a wrong argument fails at once and leaves the group as it was") {
+  Ranks ranks(2, 1);
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(reduce(ranks[0], 1) == ncclSuccess);
+  CHECK(ncclAllReduce(nullptr, nullptr, 9, ncclFloat, ncclSum, ranks[0], nullptr) == ncclInvalidArgument);
+  CHECK(reduce(ranks[0], 2) == ncclSuccess);
+  CHECK(reduce(ranks[0], 0) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(batches() == "1 2");
+}
+
+TEST_CASE("a failure in a group is its end's") {
+  Ranks ranks(2, 2);
+  fake::world().outcome = [&](const rondo::PendingCall& call) {
+    if (call.call.count != 2) return rondo::Status{};
+    static_cast<fake::Fake*>(call.communicator)->fail(rondo::Code::timeout);
+    return rondo::Status{rondo::Code::timeout, -1};
+  };
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(reduce(ranks[0], 1) == ncclSuccess);
+  CHECK(reduce(ranks[1], 2) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclTimeout);
+  CHECK(last() == "ncclGroupEnd: the fake failed");
+}
+
+TEST_CASE("inits in a group join at once, each in its thread") {
+  fake::world().reset();
+  constexpr int ranks = 4;
+  std::atomic<int> joined{0};
+  fake::world().join = [&](int, int) {
+    joined.fetch_add(1);
+    while (joined.load() < ranks) std::this_thread::yield();  // as real ranks do
+  };
+  ncclUniqueId id;
+  REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  ncclComm_t comms[ranks] = {};
+  CHECK(ncclGroupStart() == ncclSuccess);
+  for (int rank = 0; rank < ranks; ++rank) CHECK(ncclCommInitRank(&comms[rank], ranks, id, rank) == ncclSuccess);
+  CHECK(joined == 0);
+  CHECK(reduce(comms[0], 1) == ncclInvalidUsage);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(joined == ranks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    int value = -1;
+    CHECK((ncclCommUserRank(comms[rank], &value) == ncclSuccess && value == rank));
+  }
+  CHECK(ncclGroupStart() == ncclSuccess);
+  for (ncclComm_t comm : comms) CHECK(reduce(comm, 1) == ncclSuccess);
+  for (ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
+  ncclComm_t late = nullptr;
+  CHECK(ncclCommInitRank(&late, 1, id, 0) == ncclInvalidUsage);
+  CHECK(late == nullptr);
+  CHECK(fake::world().alive == ranks);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(batches() == "1 1 1 1");
+  CHECK(fake::world().alive == 0);
+}
+
+TEST_CASE("an init that fails in a group leaves NULL, the others stay") {
+  fake::world().reset();
+  fake::world().join = [](int rank, int) {
+    if (rank == 1) throw rondo::Error(rondo::Code::remote_error, "rank 0 left");
+  };
+  ncclUniqueId id;
+  REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  ncclComm_t comms[2] = {};
+  CHECK(ncclGroupStart() == ncclSuccess);
+  for (int rank = 0; rank < 2; ++rank) CHECK(ncclCommInitRank(&comms[rank], 2, id, rank) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclRemoteError);
+  CHECK(comms[1] == nullptr);
+  CHECK(ncclCommAbort(comms[0]) == ncclSuccess);
+  CHECK(fake::world().alive == 0);
+}
+
+TEST_CASE("InitAll makes all ranks, or none") {
+  fake::world().reset();
+  ncclComm_t comms[3] = {};
+  const int devices[3] = {4, 4, 2};
+  REQUIRE(ncclCommInitAll(comms, 3, devices) == ncclSuccess);
+  for (int rank = 0; rank < 3; ++rank) {
+    int value = -1;
+    CHECK((ncclCommUserRank(comms[rank], &value) == ncclSuccess && value == rank));
+    CHECK((ncclCommCuDevice(comms[rank], &value) == ncclSuccess && value == devices[rank]));
+    CHECK(ncclCommDestroy(comms[rank]) == ncclSuccess);
+  }
+  const int wrong[3] = {0, -1, 2};
+  CHECK(ncclCommInitAll(comms, 3, wrong) == ncclInvalidArgument);
+  CHECK(ncclCommInitAll(comms, 0, nullptr) == ncclInvalidArgument);
+  CHECK(ncclCommInitAll(nullptr, 1, nullptr) == ncclInvalidArgument);
+  fake::world().join = [](int rank, int) {
+    if (rank == 2) throw rondo::Error(rondo::Code::system_error, "no memory");
+  };
+  CHECK(ncclCommInitAll(comms, 3, nullptr) == ncclSystemError);
+  for (ncclComm_t comm : comms) CHECK(comm == nullptr);
+  CHECK(fake::world().alive == 0);
+}
+
+TEST_CASE("a group that is not simulated forgets its calls") {
+  Ranks ranks(2, 1);
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(reduce(ranks[0], 1) == ncclSuccess);
+  CHECK(ncclGroupSimulateEnd(&info) == ncclInvalidUsage);
+  CHECK(ncclGroupEnd() == ncclInvalidUsage);
+  CHECK(batches().empty());
+}
+
+TEST_CASE("calls on a queue return at once and run in order on its worker") {
+  Ranks ranks(2, 1);
+  const Stream stream;
+  Gate gate;
+  fake::world().outcome = [&](const rondo::PendingCall&) {
+    gate.wait();
+    return rondo::Status{};
+  };
+  for (std::size_t count = 1; count <= 3; ++count) CHECK(reduce(ranks[0], count, stream) == ncclSuccess);
+  CHECK(rondoStreamQuery(stream) == ncclInProgress);
+  gate.open();
+  CHECK(rondoStreamSynchronize(stream) == ncclSuccess);
+  CHECK(rondoStreamQuery(stream) == ncclSuccess);
+  CHECK(batches() == "1|2|3");
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(fake::world().ran[i].patience == Patience::worker);
+    CHECK(fake::world().ran[i].thread != std::this_thread::get_id());
+    CHECK(fake::world().ran[i].thread == fake::world().ran[0].thread);
+    CHECK(fake::world().ran[i].calls[0].turn == i);
+  }
+}
+
+TEST_CASE("a group gives each queue one batch, and keeps each communicator's order") {
+  Ranks ranks(3, 3);
+  const Stream one;
+  const Stream other;
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(reduce(ranks[0], 1, one) == ncclSuccess);
+  CHECK(reduce(ranks[1], 2, other) == ncclSuccess);
+  CHECK(reduce(ranks[0], 3, one) == ncclSuccess);
+  CHECK(reduce(ranks[2], 4, one) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(rondoStreamSynchronize(one) == ncclSuccess);
+  CHECK(rondoStreamSynchronize(other) == ncclSuccess);
+  const std::string first = batches();
+  CHECK((first == "1 3 4|2" || first == "2|1 3 4"));
+
+  fake::world().ran.clear();
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(reduce(ranks[0], 1, one) == ncclSuccess);
+  CHECK(reduce(ranks[0], 2, other) == ncclSuccess);
+  CHECK(reduce(ranks[0], 3, one) == ncclSuccess);  // after 2: not in the batch of 1
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(rondoStreamSynchronize(one) == ncclSuccess);
+  CHECK(rondoStreamSynchronize(other) == ncclSuccess);
+  REQUIRE(fake::world().ran.size() == 3);
+  for (const fake::Ran& ran : fake::world().ran) {
+    REQUIRE(ran.calls.size() == 1);
+    CHECK(ran.calls[0].turn == ran.calls[0].call.count + 1);  // two turns were taken before
+  }
+}
+
+TEST_CASE("the first failure on a queue is told once by synchronize") {
+  Ranks ranks(2, 1);
+  const Stream stream;
+  fake::world().outcome = [&](const rondo::PendingCall& call) {
+    static_cast<fake::Fake*>(call.communicator)->fail(rondo::Code::remote_error);
+    return rondo::Status{call.call.count == 1 ? rondo::Code::remote_error : rondo::Code::timeout, -1};
+  };
+  CHECK(reduce(ranks[0], 1, stream) == ncclSuccess);
+  CHECK(reduce(ranks[0], 2, stream) == ncclSuccess);
+  CHECK(rondoStreamSynchronize(stream) == ncclRemoteError);
+  CHECK(last_contains("the fake failed"));
+  CHECK(rondoStreamSynchronize(stream) == ncclSuccess);
+  ncclResult_t state = ncclSuccess;
+  CHECK(ncclCommGetAsyncError(ranks[0], &state) == ncclSuccess);
+  CHECK(state == ncclRemoteError);
+}
+
+TEST_CASE("events order queues") {
+  Ranks ranks(2, 2);
+  const Stream one;
+  const Stream other;
+  rondoEvent_t before = nullptr;
+  rondoEvent_t after = nullptr;
+  REQUIRE(rondoEventCreate(&before) == ncclSuccess);
+  REQUIRE(rondoEventCreate(&after) == ncclSuccess);
+  CHECK(rondoEventQuery(before) == ncclSuccess);
+  CHECK(rondoStreamWaitEvent(one, before) == ncclSuccess);
+  Gate gate;
+  fake::world().outcome = [&](const rondo::PendingCall& call) {
+    if (call.call.count == 1) gate.wait();
+    return rondo::Status{};
+  };
+  float ms = -1;
+  CHECK(rondoEventRecord(before, nullptr) == ncclSuccess);
+  CHECK(reduce(ranks[0], 1, one) == ncclSuccess);
+  CHECK(rondoEventRecord(after, one) == ncclSuccess);
+  CHECK(rondoStreamWaitEvent(other, after) == ncclSuccess);
+  CHECK(reduce(ranks[1], 2, other) == ncclSuccess);
+  CHECK(rondoEventQuery(after) == ncclInProgress);
+  CHECK(rondoEventElapsedTime(&ms, before, after) == ncclInvalidUsage);
+  CHECK(rondoStreamQuery(other) == ncclInProgress);
+  gate.open();
+  CHECK(rondoStreamWaitEvent(nullptr, after) == ncclSuccess);
+  CHECK(rondoEventQuery(after) == ncclSuccess);
+  CHECK(rondoStreamSynchronize(other) == ncclSuccess);
+  CHECK(batches() == "1|2");
+  CHECK(rondoEventElapsedTime(&ms, before, after) == ncclSuccess);
+  CHECK(ms >= 0);
+  CHECK(rondoEventSynchronize(after) == ncclSuccess);
+  CHECK(rondoEventDestroy(before) == ncclSuccess);
+  CHECK(rondoEventDestroy(after) == ncclSuccess);
+  CHECK(rondoEventRecord(nullptr, one) == ncclInvalidArgument);
+}
+
+TEST_CASE("destroying a queue waits for its calls; afterwards it is unknown") {
+  Ranks ranks(2, 1);
+  cudaStream_t stream = nullptr;
+  REQUIRE(rondoStreamCreate(&stream) == ncclSuccess);
+  for (int i = 0; i < 100; ++i) CHECK(reduce(ranks[0], 1, stream) == ncclSuccess);
+  CHECK(rondoStreamDestroy(stream) == ncclSuccess);
+  CHECK(fake::world().ran.size() == 100);
+  CHECK(reduce(ranks[0], 1, stream) == ncclInvalidArgument);
+  CHECK(last_contains("stream is not a queue of rondoStreamCreate"));
+  CHECK(rondoStreamDestroy(stream) == ncclInvalidArgument);
+  CHECK(rondoStreamDestroy(nullptr) == ncclInvalidArgument);
+  CHECK(rondoStreamSynchronize(nullptr) == ncclSuccess);
+  CHECK(rondoStreamCreate(nullptr) == ncclInvalidArgument);
+}
+
+TEST_CASE("threads have their own groups") {
+  Ranks ranks(2, 2);
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(reduce(ranks[0], 1) == ncclSuccess);
+  std::thread([&] {
+    CHECK(reduce(ranks[1], 2) == ncclSuccess);
+    CHECK(ncclGroupEnd() == ncclInvalidUsage);
+    ncclGroupStart();
+    CHECK(reduce(ranks[1], 3) == ncclSuccess);  // never ended: forgotten with its thread
+  }).join();
+  CHECK(batches() == "2");
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(batches() == "2|1");
+}
+
+}  // namespace
