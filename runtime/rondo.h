@@ -34,8 +34,8 @@ ncclResult_t rondoStreamDestroy(cudaStream_t stream);
 ncclResult_t rondoStreamSynchronize(cudaStream_t stream);
 /* ncclInProgress while calls are left, otherwise as rondoStreamSynchronize, whose error it leaves. */
 ncclResult_t rondoStreamQuery(cudaStream_t stream);
-/* Calls given to the queue from now on run after the event's last record.  stream NULL: the caller waits.  An event that
- * was never recorded is complete. */
+/* Calls given to the queue from now on run after the event's last record.  stream NULL: the caller waits.  An event
+ * that was never recorded is complete. */
 ncclResult_t rondoStreamWaitEvent(cudaStream_t stream, rondoEvent_t event);
 
 ncclResult_t rondoEventCreate(rondoEvent_t* event);

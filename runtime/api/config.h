@@ -1,4 +1,4 @@
-// What a ncclConfig_t asks for.
+// What a ncclConfig_t asks for: the fields that have an effect, read from a structure of any version.
 #pragma once
 
 #include <string>
