@@ -118,7 +118,8 @@ class Binding(unittest.TestCase):
     usable = sorted(os.sched_getaffinity(0))
 
     def processors(self, ranks, *flags):
-        program = "import os; print(','.join(map(str, sorted(os.sched_getaffinity(0)))))"
+        # One write a rank: with PYTHONUNBUFFERED print() makes two, and lines of ranks mix.
+        program = "import os; os.write(1, (','.join(map(str, sorted(os.sched_getaffinity(0)))) + '\\n').encode())"
         result = run("-n", str(ranks), *flags, "--", sys.executable, "-c", program)
         self.assertEqual(result.returncode, 0, result.stderr)
         return sorted([int(word) for word in line.split(",")] for line in result.stdout.split())
