@@ -1,0 +1,3 @@
+// Tests with real processes: entry.
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>
