@@ -1,0 +1,133 @@
+// The cost model against closed formulas: a latency, b seconds a byte, g seconds a reduced byte, S bytes, n ranks.
+#include <catch2/catch.hpp>
+
+#include "base/result.h"
+#include "plan/cost.h"
+
+namespace rondo::plan {
+namespace {
+
+constexpr double latency = 1e-6, a_byte = 1e-9, reduce = 0.25e-9;
+
+/// One tile and one slice, so that formulas are exact.
+Parameters whole() {
+  Parameters p;
+  p.same_host = {latency, a_byte};
+  p.reduce_seconds_per_byte = reduce;
+  p.cut.slices_max = 1;
+  p.cut.slot_bytes = std::size_t{1} << 30;
+  return p;
+}
+
+Cost all_reduce(Algorithm algorithm, int ranks, std::uint64_t bytes, const Parameters& parameters = whole()) {
+  return cost(CollectiveKind::all_reduce, algorithm, Topology::one_host(ranks), bytes, parameters);
+}
+
+TEST_CASE("a ring moves 2(n-1)/n of the buffer over every link, in 2(n-1) hops") {
+  for (const int n : {2, 3, 4, 8, 16, 64}) {
+    const std::uint64_t block = 64 * 1024, bytes = block * n;
+    const Cost c = all_reduce(Algorithm::ring, n, bytes);
+    REQUIRE(c.link_bytes_max == 2 * (n - 1) * block);
+    REQUIRE(c.messages == 2ull * (n - 1) * n);
+    const double formula = 2 * (n - 1) * (latency + a_byte * block) + (n - 1) * reduce * block;
+    REQUIRE(c.seconds == Approx(formula));
+  }
+}
+
+TEST_CASE("a star's root takes and gives n-1 buffers") {
+  for (const int n : {2, 4, 16}) {
+    const std::uint64_t bytes = 1 << 20;
+    const Cost c = all_reduce(Algorithm::star, n, bytes);
+    REQUIRE(c.link_bytes_max == bytes);
+    REQUIRE(c.rank_bytes_max == (n - 1) * bytes);
+    REQUIRE(c.seconds == Approx(2 * latency + (n - 1) * (2 * a_byte + reduce) * bytes));
+  }
+}
+
+TEST_CASE("one shot costs one hop and n-1 buffers; two shots cost two hops and a ring's bytes") {
+  for (const int n : {2, 4, 8}) {
+    const std::uint64_t block = 64 * 1024, bytes = block * n;
+    REQUIRE(all_reduce(Algorithm::one_shot, n, bytes).seconds ==
+            Approx(latency + (n - 1) * (a_byte + reduce) * bytes));
+    const Cost two = all_reduce(Algorithm::two_shot, n, bytes);
+    REQUIRE(two.rank_bytes_max == 2 * (n - 1) * block);
+    // Replies go out in the order of the operands, to rank 0 first: they queue up at its port.
+    const double queued = (n - 2) * a_byte * block;
+    REQUIRE(two.seconds == Approx(2 * latency + (n - 1) * (2 * a_byte + reduce) * block + queued));
+    Parameters lent = whole();
+    lent.lends = true;  // read, reduce, store in one pass; the last release is seen a latency later
+    REQUIRE(all_reduce(Algorithm::two_shot, n, bytes, lent).seconds ==
+            Approx(2 * latency + (n - 1) * (2 * a_byte + reduce) * block));
+  }
+}
+
+TEST_CASE("reduce-scatter and all-gather cost half a ring; a chain fills and then streams") {
+  const int n = 8;
+  const std::uint64_t block = 64 * 1024, bytes = block * n;
+  const Topology topology = Topology::one_host(n);
+  const auto of = [&](CollectiveKind kind, Algorithm algorithm, const Parameters& p) {
+    return cost(kind, algorithm, topology, bytes, p, 3).seconds;
+  };
+  const double hop = latency + a_byte * block;
+  REQUIRE(of(CollectiveKind::reduce_scatter, Algorithm::ring, whole()) == Approx((n - 1) * (hop + reduce * block)));
+  REQUIRE(of(CollectiveKind::all_gather, Algorithm::ring, whole()) == Approx((n - 1) * hop + reduce * block));
+  REQUIRE(of(CollectiveKind::broadcast, Algorithm::chain, whole()) ==
+          Approx(reduce * bytes + (n - 1) * (latency + a_byte * bytes)));
+  Parameters sliced = whole();
+  sliced.cut = {.slot_bytes = 4096, .slices_max = 4, .slice_bytes_min = 1024};
+  const double streamed = of(CollectiveKind::broadcast, Algorithm::chain, sliced);
+  REQUIRE(streamed < 1.2 * a_byte * bytes + n * latency);
+  REQUIRE(streamed > a_byte * bytes);
+}
+
+TEST_CASE("credits bound what is on its way") {
+  Parameters p = whole();
+  p.cut = {.slot_bytes = 4096, .slices_max = 4, .slice_bytes_min = 1024};
+  p.same_host.latency_s = 100e-6;
+  const auto seconds = [&](int credits) {
+    p.credits = credits;
+    return all_reduce(Algorithm::ring, 4, 1 << 20, p).seconds;
+  };
+  REQUIRE(seconds(5) > 1.2 * seconds(50));
+  REQUIRE(seconds(50) > 0.99 * seconds(500));
+  REQUIRE_THROWS_AS(seconds(4), Error);  // four slices a step need five
+}
+
+TEST_CASE("a ring that follows the hosts crosses each host's port once") {
+  Topology near = Topology::one_host(16);
+  for (int rank = 0; rank < 16; ++rank) near.host_of_rank[rank] = rank / 4;
+  Topology far = near;
+  for (int i = 0; i < 16; ++i) far.ring_order[i] = i % 4 * 4 + i / 4;  // every hop leaves its host
+  Parameters p = whole();
+  p.other_host = {10 * latency, 4 * a_byte};
+  const auto seconds = [&](const Topology& topology) {
+    return cost(CollectiveKind::all_reduce, Algorithm::ring, topology, 1 << 24, p).seconds;
+  };
+  REQUIRE(seconds(far) > 3 * seconds(near));
+}
+
+TEST_CASE("algorithms are ranked, also for thousands of ranks") {
+  const auto seconds = [](Algorithm algorithm, std::uint64_t bytes) {
+    return all_reduce(algorithm, 8, bytes, {}).seconds;
+  };
+  REQUIRE(seconds(Algorithm::one_shot, 64) < seconds(Algorithm::ring, 64));
+  REQUIRE(seconds(Algorithm::ring, 1 << 24) < seconds(Algorithm::one_shot, 1 << 24));
+  REQUIRE(seconds(Algorithm::ring, 1 << 24) < seconds(Algorithm::star, 1 << 24));
+  const Cost star = all_reduce(Algorithm::star, 4096, 1 << 20);
+  REQUIRE(star.seconds == Approx(2 * latency + 4095 * (2 * a_byte + reduce) * (1 << 20)));
+  const Cost ring = all_reduce(Algorithm::ring, 512, 1 << 24);
+  REQUIRE(ring.link_bytes_max == 2 * 511 * ((1 << 24) / 512));
+  REQUIRE_THROWS_AS(all_reduce(Algorithm::chain, 4, 64), Error);
+}
+
+TEST_CASE("a trace tells of every slice and message") {
+  Trace trace;
+  const Cost c = cost(CollectiveKind::all_reduce, Algorithm::ring, Topology::one_host(4), 4 * 64 * 1024, whole(), 0,
+                      &trace);
+  REQUIRE(trace.works.size() == 4 * 7);
+  REQUIRE(trace.flights.size() == c.messages);
+  for (const Trace::Flight& f : trace.flights) REQUIRE(f.end_s > f.begin_s);
+}
+
+}  // namespace
+}  // namespace rondo::plan
