@@ -74,24 +74,16 @@ HWY_INLINE V divide_64(D d, V values, int ranks) {
 
 /// Sums of integers divided by the number of ranks.
 template <class T>
-struct Average {
-  using Lane = T;
-  using Combine = AddLanes;
+struct Average : Kernel<Plain<T>, AddLanes> {
   static constexpr int vectors = 1;
   int ranks;
 
+  explicit Average(int divisor) : ranks(divisor) {}
   template <class D, class V>
-  HWY_INLINE V unpack(D, V bits, bool) const {
-    return bits;
-  }
-  template <class D, class V>
-  HWY_INLINE V pack(D d, const V& values) const {
-    if constexpr (sizeof(T) == 1)
-      return divide_8(d, values, ranks);
-    else if constexpr (sizeof(T) == 4)
-      return divide_32(d, values, ranks);
-    else
-      return divide_64(d, values, ranks);
+  HWY_INLINE V after(D d, V values) const {
+    if constexpr (sizeof(T) == 1) return divide_8(d, values, ranks);
+    if constexpr (sizeof(T) == 4) return divide_32(d, values, ranks);
+    if constexpr (sizeof(T) == 8) return divide_64(d, values, ranks);
   }
 
   static void reduce(const Reduction& reduction, const Source* sources, int source_count, std::byte* const* targets,
@@ -100,7 +92,7 @@ struct Average {
       return Fold<Plain<std::make_unsigned_t<T>>, AddLanes>::reduce(reduction, sources, source_count, targets,
                                                                     target_count, elements, finish);
     }
-    reduce_slice(Average{reduction.ranks}, sources, source_count, targets, target_count, elements);
+    reduce_slice(Average(reduction.ranks), sources, source_count, targets, target_count, elements);
   }
 };
 

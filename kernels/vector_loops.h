@@ -70,7 +70,7 @@ struct Outputs<Lane, 0> {
 template <int vectors, class K, class D>
 HWY_INLINE auto load(D d, const K& kernel, const typename K::Lane* source, bool raw) {
   if constexpr (vectors == 1) {
-    return kernel.unpack(d, hn::LoadU(d, source), raw);
+    return kernel.before(d, load_values<typename K::Format>(d, source), raw);
   } else {
     const auto first = load<vectors / 2>(d, kernel, source, raw);
     return Pair{first, load<vectors / 2>(d, kernel, source + vectors / 2 * hn::Lanes(d), raw)};
@@ -79,7 +79,7 @@ HWY_INLINE auto load(D d, const K& kernel, const typename K::Lane* source, bool 
 template <int vectors, class K, class D, class V>
 HWY_INLINE auto finish(D d, const K& kernel, const V& values) {
   if constexpr (vectors == 1) {
-    return kernel.pack(d, values);
+    return Vectors<typename K::Format>::pack(d, kernel.after(d, values));
   } else {
     const auto first = finish<vectors / 2>(d, kernel, values.first);
     return Pair{first, finish<vectors / 2>(d, kernel, values.second)};
@@ -178,13 +178,14 @@ HWY_INLINE void store_partial(V bits, std::byte* data, std::size_t bytes) {
 template <class K>
 HWY_INLINE void reduce_partial(const K& kernel, const Source* sources, int source_count, std::byte* const* targets,
                                int target_count, std::size_t bytes) {
+  using Format = Vectors<typename K::Format>;
   const hn::FixedTag<typename K::Lane, 16 / sizeof(typename K::Lane)> d;
-  auto values = kernel.unpack(d, load_partial(d, sources[0].data, bytes), sources[0].raw);
+  auto values = kernel.before(d, Format::unpack(d, load_partial(d, sources[0].data, bytes)), sources[0].raw);
   for (int k = 1; k < source_count; ++k) {
-    values =
-        each<typename K::Combine>(values, kernel.unpack(d, load_partial(d, sources[k].data, bytes), sources[k].raw));
+    const auto next = Format::unpack(d, load_partial(d, sources[k].data, bytes));
+    values = each<typename K::Combine>(values, kernel.before(d, next, sources[k].raw));
   }
-  const auto bits = kernel.pack(d, values);
+  const auto bits = Format::pack(d, kernel.after(d, values));
   for (int k = 0; k < target_count; ++k) store_partial(bits, targets[k], bytes);
 }
 
@@ -199,16 +200,36 @@ HWY_NOINLINE void reduce_short(const K& kernel, const Source* sources, int sourc
   sweep<1>(d, kernel, Inputs<Lane, 0>(sources, source_count), Outputs<Lane, 0>(targets, target_count), elements);
 }
 
-/// Any slice, by kernel K: Lane (stored element), Combine (operation between operands), vectors (how many to keep in
-/// flight), and for vectors of a tag: unpack(d, bits, raw), pack(d, values).
+/// What a reduction does between loading and storing: the Format of its elements, the operation that combines two
+/// operands, what it does to one operand before and to the result after.
+template <class Format_, class Combine_>
+struct Kernel {
+  using Format = Format_;
+  using Lane = typename Format::Storage;
+  using Combine = Combine_;
+  // How many vectors are in flight: about four of the values.
+  static constexpr int vectors = static_cast<int>(4 * sizeof(Lane) / sizeof(typename Format::Value));
+
+  template <class D, class V>
+  HWY_INLINE V before(D, V values, bool) const {
+    return values;
+  }
+  template <class D, class V>
+  HWY_INLINE V after(D, V values) const {
+    return values;
+  }
+};
+
+/// Any slice, by a Kernel or its like.
 template <class K>
 HWY_INLINE void reduce_slice(const K& kernel, const Source* sources, int source_count, std::byte* const* targets,
                              int target_count, std::size_t elements) {
   using Lane = typename K::Lane;
-  const hn::ScalableTag<Lane> d;
-  if (elements < hn::Lanes(d)) return reduce_short(kernel, sources, source_count, targets, target_count, elements);
+  const hn::CappedTag<Lane, vector_bytes_max<typename K::Format> / sizeof(Lane)> d;
   constexpr int vectors = K::vectors;
-  if (source_count == 2 && target_count == 1) {
+  if (elements < hn::Lanes(d)) {
+    reduce_short(kernel, sources, source_count, targets, target_count, elements);
+  } else if (source_count == 2 && target_count == 1) {
     sweep<vectors>(d, kernel, Inputs<Lane, 2>(sources, 2), Outputs<Lane, 1>(targets, 1), elements);
   } else if (source_count == 2 && target_count == 2) {
     sweep<vectors>(d, kernel, Inputs<Lane, 2>(sources, 2), Outputs<Lane, 2>(targets, 2), elements);
@@ -219,45 +240,28 @@ HWY_INLINE void reduce_slice(const K& kernel, const Source* sources, int source_
 }
 
 /// Operators without a pre- or post-operator.
-template <class Format, class Op>
-struct Fold {
-  using Lane = typename Format::Storage;
-  using Combine = Op;
-  static constexpr int vectors = 8 / (sizeof(typename Format::Value) / sizeof(Lane)) / 2;
-
-  template <class D, class V>
-  HWY_INLINE auto unpack(D d, V bits, bool) const {
-    return Vectors<Format>::unpack(d, bits);
-  }
-  template <class D, class V>
-  HWY_INLINE auto pack(D d, const V& values) const {
-    return Vectors<Format>::pack(d, values);
-  }
-
+template <class Format, class Combine>
+struct Fold : Kernel<Format, Combine> {
   static void reduce(const Reduction&, const Source* sources, int source_count, std::byte* const* targets,
                      int target_count, std::size_t elements, bool) noexcept {
-    if (source_count == 1) return copy(sources[0].data, targets, target_count, elements * sizeof(Lane));
+    if (source_count == 1) {
+      return copy(sources[0].data, targets, target_count, elements * sizeof(typename Format::Storage));
+    }
     reduce_slice(Fold(), sources, source_count, targets, target_count, elements);
   }
 };
 
 /// Sums whose raw operands are multiplied first.
 template <class Format, Operator op>
-struct ScaledSum {
-  using Lane = typename Format::Storage;
+struct ScaledSum : Kernel<Format, AddLanes> {
   using Value = typename Format::Value;
-  using Combine = AddLanes;
-  static constexpr int vectors = Fold<Format, AddLanes>::vectors;
   Value scale[2];  // of an operand that is not raw, and of a raw one
 
+  explicit ScaledSum(Value factor) : scale{Value(1), factor} {}
   template <class D, class V>
-  HWY_INLINE auto unpack(D d, V bits, bool raw) const {
+  HWY_INLINE V before(D, V values, bool raw) const {
     const typename Vectors<Format>::template ValueTag<D> dv;
-    return each_by<MulLanes>(Vectors<Format>::unpack(d, bits), hn::Set(dv, scale[raw]));
-  }
-  template <class D, class V>
-  HWY_INLINE auto pack(D d, const V& values) const {
-    return Vectors<Format>::pack(d, values);
+    return each_by<MulLanes>(values, hn::Set(dv, scale[raw]));
   }
 
   static void reduce(const Reduction& reduction, const Source* sources, int source_count, std::byte* const* targets,
@@ -267,7 +271,7 @@ struct ScaledSum {
     if (!any_raw) {
       return Fold<Format, AddLanes>::reduce(reduction, sources, source_count, targets, target_count, elements, finish);
     }
-    const ScaledSum kernel{{Value(1), factor<Format, op>(reduction)}};
+    const ScaledSum kernel(factor<Format, op>(reduction));
     reduce_slice(kernel, sources, source_count, targets, target_count, elements);
   }
 };
