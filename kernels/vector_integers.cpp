@@ -11,9 +11,21 @@
 HWY_BEFORE_NAMESPACE();
 namespace rondo::kernels::HWY_NAMESPACE {
 
-void copy(const std::byte* source, std::byte* const* targets, int target_count, std::size_t bytes) noexcept {
-  for (int k = 0; k < target_count; ++k) {
-    if (targets[k] != source) std::memcpy(targets[k], source, bytes);
+// glibc's copies are slower up to the size of a slice, most of all across processors' caches; beyond, they know better.
+void copy(const Source* source, std::byte* const* targets, int target_count, std::size_t bytes) noexcept {
+  using Lane = std::uint8_t;
+  using Bytes = Kernel<Plain<Lane>, AddLanes>;
+  constexpr std::size_t slice_bytes_max = 64 * 1024;
+  const hn::ScalableTag<Lane> d;
+  if (target_count == 1 && targets[0] == source->data) return;
+  if (bytes < 16) return reduce_partial(Bytes(), source, 1, targets, target_count, bytes);
+  if (bytes < hn::Lanes(d)) return reduce_short(Bytes(), source, 1, targets, target_count, bytes);
+  if (bytes > slice_bytes_max) {
+    for (int k = 0; k < target_count; ++k) std::memmove(targets[k], source->data, bytes);
+  } else if (target_count == 1) {
+    sweep<2>(d, Bytes(), Inputs<Lane, 1>(source, 1), Outputs<Lane, 1>(targets, 1), bytes);
+  } else {
+    sweep<1>(d, Bytes(), Inputs<Lane, 1>(source, 1), Outputs<Lane, 0>(targets, target_count), bytes);
   }
 }
 

@@ -21,8 +21,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace rondo::kernels::HWY_NAMESPACE {
 
-/// Copies `bytes` bytes to every target but those that are the source itself.
-void copy(const std::byte* source, std::byte* const* targets, int target_count, std::size_t bytes) noexcept;
+/// Copies `bytes` bytes to every target.
+void copy(const Source* source, std::byte* const* targets, int target_count, std::size_t bytes) noexcept;
 
 // Pointers in registers where their number is known when compiled, else the caller's lists.
 template <class Lane, int count_>
@@ -191,7 +191,7 @@ HWY_INLINE void reduce_partial(const K& kernel, const Source* sources, int sourc
 
 /// Fewer bytes than a full vector has.
 template <class K>
-HWY_NOINLINE void reduce_short(const K& kernel, const Source* sources, int source_count, std::byte* const* targets,
+HWY_NOINLINE void reduce_short(K kernel, const Source* sources, int source_count, std::byte* const* targets,
                                int target_count, std::size_t elements) {
   using Lane = typename K::Lane;
   const std::size_t bytes = elements * sizeof(Lane);
@@ -207,8 +207,8 @@ struct Kernel {
   using Format = Format_;
   using Lane = typename Format::Storage;
   using Combine = Combine_;
-  // How many vectors are in flight: about four of the values.
-  static constexpr int vectors = static_cast<int>(4 * sizeof(Lane) / sizeof(typename Format::Value));
+  // How many vectors of the accumulators are in flight where the number of sources is not known when compiled.
+  static constexpr int vectors = sizeof(typename Format::Value) == sizeof(Lane) ? 2 : 1;
 
   template <class D, class V>
   HWY_INLINE V before(D, V values, bool) const {
@@ -220,23 +220,29 @@ struct Kernel {
   }
 };
 
+/// At least one vector.
+template <class K, class D>
+HWY_NOINLINE void reduce_long(D d, K kernel, const Source* sources, int source_count, std::byte* const* targets,
+                              int target_count, std::size_t elements) {
+  using Lane = typename K::Lane;
+  if (source_count == 2 && target_count == 1) {
+    sweep<1>(d, kernel, Inputs<Lane, 2>(sources, 2), Outputs<Lane, 1>(targets, 1), elements);
+  } else if (source_count == 2 && target_count == 2) {
+    sweep<1>(d, kernel, Inputs<Lane, 2>(sources, 2), Outputs<Lane, 2>(targets, 2), elements);
+  } else {
+    const Inputs<Lane, 0> inputs(sources, source_count);
+    sweep<K::vectors>(d, kernel, inputs, Outputs<Lane, 0>(targets, target_count), elements);
+  }
+}
+
 /// Any slice, by a Kernel or its like.
 template <class K>
-HWY_INLINE void reduce_slice(const K& kernel, const Source* sources, int source_count, std::byte* const* targets,
+HWY_INLINE void reduce_slice(K kernel, const Source* sources, int source_count, std::byte* const* targets,
                              int target_count, std::size_t elements) {
   using Lane = typename K::Lane;
   const hn::CappedTag<Lane, vector_bytes_max<typename K::Format> / sizeof(Lane)> d;
-  constexpr int vectors = K::vectors;
-  if (elements < hn::Lanes(d)) {
-    reduce_short(kernel, sources, source_count, targets, target_count, elements);
-  } else if (source_count == 2 && target_count == 1) {
-    sweep<vectors>(d, kernel, Inputs<Lane, 2>(sources, 2), Outputs<Lane, 1>(targets, 1), elements);
-  } else if (source_count == 2 && target_count == 2) {
-    sweep<vectors>(d, kernel, Inputs<Lane, 2>(sources, 2), Outputs<Lane, 2>(targets, 2), elements);
-  } else {
-    sweep<vectors>(d, kernel, Inputs<Lane, 0>(sources, source_count), Outputs<Lane, 0>(targets, target_count),
-                   elements);
-  }
+  if (elements < hn::Lanes(d)) return reduce_short(kernel, sources, source_count, targets, target_count, elements);
+  reduce_long(d, kernel, sources, source_count, targets, target_count, elements);
 }
 
 /// Operators without a pre- or post-operator.
@@ -245,7 +251,7 @@ struct Fold : Kernel<Format, Combine> {
   static void reduce(const Reduction&, const Source* sources, int source_count, std::byte* const* targets,
                      int target_count, std::size_t elements, bool) noexcept {
     if (source_count == 1) {
-      return copy(sources[0].data, targets, target_count, elements * sizeof(typename Format::Storage));
+      return copy(sources, targets, target_count, elements * sizeof(typename Format::Storage));
     }
     reduce_slice(Fold(), sources, source_count, targets, target_count, elements);
   }

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <string>
 
 #include "guarded.h"
@@ -30,6 +31,34 @@ struct Call {
   bool finish = false;
   int aliased_source = -1;  // the first target is this source
 };
+
+std::uint64_t bits_at(const std::byte* data, std::size_t index, std::size_t size) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, data + index * size, size);
+  return bits;
+}
+
+/// The first element of `target` that is not what the reference makes of the operands, in words; or nothing.
+std::string first_wrong(const Call& call, const std::vector<std::vector<std::byte>>& operands,
+                        const std::vector<bool>& raw, const std::byte* target) {
+  const DataType type = call.reduction.type;
+  const std::size_t size = element_bytes(type);
+  for (std::size_t i = 0; i < call.elements; ++i) {
+    std::vector<std::uint64_t> element;
+    for (const std::vector<std::byte>& operand : operands) element.push_back(bits_at(operand.data(), i, size));
+    const std::uint64_t found = bits_at(target, i, size);
+    const std::uint64_t wanted = reference::reduce(call.reduction, element, raw, call.finish);
+    if (reference::same(type, found, wanted)) continue;
+    std::ostringstream text;
+    text << "type " << int(type) << " operator " << int(call.reduction.op) << " ranks " << call.reduction.ranks
+         << " scalar " << call.reduction.scalar << " sources " << call.sources << " targets " << call.targets
+         << " finish " << call.finish << " aliased " << call.aliased_source << " element " << i << " of "
+         << call.elements << std::hex << ": found " << found << ", wanted " << wanted << ", from";
+    for (std::size_t k = 0; k < element.size(); ++k) text << ' ' << element[k] << (raw[k] ? " raw" : "");
+    return text.str();
+  }
+  return {};
+}
 
 class Fixture {
  public:
@@ -57,102 +86,201 @@ class Fixture {
     return {type, op, static_cast<int>(1 + below(below(2) ? 9 : 300)), element(type)};
   }
 
-  /// Runs the call on this reducer and compares every target, the sources, and the bytes around the targets.
-  void check(const HostReducer& reducer, const Call& call) {
-    const std::size_t size = element_bytes(call.reduction.type), bytes = call.elements * size;
+  /// A call with everything that the caller does not ask for drawn at random.
+  Call call(DataType type, Operator op, std::size_t elements, int sources, int targets) {
+    Call call{reduction(type, op), elements, sources, targets};
+    call.finish = below(2) == 0;
+    call.aliased_source = static_cast<int>(below(static_cast<std::uint64_t>(sources) + 1)) - 1;
+    return call;
+  }
+
+  /// Runs the call on these kernels and compares every target and every source, all in guarded memory.
+  std::string wrong(const Reducer& reducer, const Call& call) {
+    const DataType type = call.reduction.type;
+    const std::size_t size = element_bytes(type), bytes = call.elements * size;
     std::vector<std::unique_ptr<Guarded>> memory;
     std::vector<Source> sources;
     std::vector<std::vector<std::byte>> before;
     std::vector<bool> raw;
     for (int k = 0; k < call.sources; ++k) {
-      memory.push_back(std::make_unique<Guarded>(bytes, below(2) == 0, below(3) == 0 ? 0 : below(70)));
-      fill(memory.back()->data(), call.reduction.type, call.elements);
-      before.emplace_back(memory.back()->data(), memory.back()->data() + bytes);
+      std::byte* data = add(memory, bytes);
+      for (std::size_t i = 0; i < call.elements; ++i) {
+        const std::uint64_t bits = element(type);
+        std::memcpy(data + i * size, &bits, size);
+      }
+      before.emplace_back(data, data + bytes);
       raw.push_back(below(2) == 0);
-      sources.push_back({memory.back()->data(), raw.back()});
+      sources.push_back({data, raw.back()});
     }
     std::vector<std::byte*> targets;
     for (int k = 0; k < call.targets; ++k) {
-      if (k == 0 && call.aliased_source >= 0) {
-        targets.push_back(memory[static_cast<std::size_t>(call.aliased_source)]->data());
-        continue;
-      }
-      memory.push_back(std::make_unique<Guarded>(bytes, below(2) == 0, below(3) == 0 ? 0 : below(70)));
-      targets.push_back(memory.back()->data());
+      const bool aliased = k == 0 && call.aliased_source >= 0;
+      targets.push_back(aliased ? memory[static_cast<std::size_t>(call.aliased_source)]->data() : add(memory, bytes));
     }
-    reducer.reducer->find(call.reduction.type, call.reduction.op)(
-        call.reduction, sources.data(), call.sources, targets.data(), call.targets, call.elements, call.finish);
-    for (std::byte* target : targets) compare(reducer, call, before, raw, target);
+    reducer.find(type, call.reduction.op)(call.reduction, sources.data(), call.sources, targets.data(), call.targets,
+                                          call.elements, call.finish);
+    for (std::byte* target : targets) {
+      if (std::string text = first_wrong(call, before, raw, target); !text.empty()) return text;
+    }
     for (std::size_t k = 0; k < sources.size(); ++k) {
       if (static_cast<int>(k) == call.aliased_source) continue;
-      REQUIRE(std::equal(before[k].begin(), before[k].end(), sources[k].data));
+      if (!std::equal(before[k].begin(), before[k].end(), sources[k].data)) return "a source was written";
     }
+    return {};
   }
 
  private:
-  void fill(std::byte* data, DataType type, std::size_t elements) {
-    const std::size_t size = element_bytes(type);
-    for (std::size_t i = 0; i < elements; ++i) {
-      const std::uint64_t bits = element(type);
-      std::memcpy(data + i * size, &bits, size);
-    }
-  }
-
-  static void compare(const HostReducer& reducer, const Call& call, const std::vector<std::vector<std::byte>>& operands,
-                      const std::vector<bool>& raw, const std::byte* target) {
-    const DataType type = call.reduction.type;
-    const std::size_t size = element_bytes(type);
-    for (std::size_t i = 0; i < call.elements; ++i) {
-      std::vector<std::uint64_t> element(operands.size(), 0);
-      for (std::size_t k = 0; k < operands.size(); ++k) std::memcpy(&element[k], operands[k].data() + i * size, size);
-      std::uint64_t found = 0;
-      std::memcpy(&found, target + i * size, size);
-      const std::uint64_t wanted = reference::reduce(call.reduction, element, raw, call.finish);
-      if (reference::same(type, found, wanted)) continue;
-      CAPTURE(reducer.instruction_set, int(type), int(call.reduction.op), call.reduction.ranks, call.reduction.scalar,
-              call.sources, call.targets, call.elements, call.finish, call.aliased_source, i, element, found, wanted);
-      FAIL("wrong bits");
-    }
+  // Half of the memory ends at the forbidden page, the rest begins behind one, at any alignment.
+  std::byte* add(std::vector<std::unique_ptr<Guarded>>& memory, std::size_t bytes) {
+    memory.push_back(std::make_unique<Guarded>(bytes, below(2) == 0, below(3) == 0 ? 0 : below(70)));
+    return memory.back()->data();
   }
 
   std::mt19937_64 random_;
 };
 
+/// Reduces the same operands, without a pre-operator but `raw`, on every reducer; the bits of each.
+std::vector<std::vector<std::byte>> on_every_reducer(const Reduction& reduction, bool raw,
+                                                     const std::vector<std::vector<std::byte>>& operands) {
+  std::vector<std::vector<std::byte>> results;
+  std::vector<Source> sources;
+  for (const std::vector<std::byte>& operand : operands) sources.push_back({operand.data(), raw});
+  for (const HostReducer& reducer : host_reducers()) {
+    std::vector<std::byte> result(operands[0].size());
+    std::byte* target = result.data();
+    reducer.reducer->find(reduction.type, reduction.op)(reduction, sources.data(), static_cast<int>(sources.size()),
+                                                        &target, 1, result.size() / element_bytes(reduction.type),
+                                                        true);
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+template <class Visit>
+void for_each_kernel(Visit&& visit) {
+  for (const HostReducer& reducer : host_reducers()) {
+    for (DataType type : all_types) {
+      for (Operator op : all_operators) visit(*reducer.reducer, type, op, std::string(reducer.instruction_set));
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("every type and operator, every length to 130 and some beyond") {
   Fixture fixture(1);
+  for_each_kernel([&](const Reducer& reducer, DataType type, Operator op, const std::string& set) {
+    INFO(set);
+    for (std::size_t elements = 0; elements < 145; ++elements) {
+      const std::size_t count = elements <= 130 ? elements : 131 + fixture.below(2000);
+      const int sources = 1 + static_cast<int>(fixture.below(3)), targets = 1 + static_cast<int>(fixture.below(2));
+      REQUIRE(fixture.wrong(reducer, fixture.call(type, op, count, sources, targets)) == "");
+    }
+  });
+}
+
+TEST_CASE("one to nine sources, one to three targets") {
+  Fixture fixture(2);
+  for_each_kernel([&](const Reducer& reducer, DataType type, Operator op, const std::string& set) {
+    INFO(set);
+    for (int sources = 1; sources <= 9; ++sources) {
+      for (int targets = 1; targets <= 3; ++targets) {
+        REQUIRE(fixture.wrong(reducer, fixture.call(type, op, fixture.below(400), sources, targets)) == "");
+      }
+    }
+  });
+}
+
+TEST_CASE("a copy of any size to any alignment") {
+  Fixture fixture(3);
   for (const HostReducer& reducer : host_reducers()) {
-    for (DataType type : all_types) {
-      for (Operator op : all_operators) {
-        for (std::size_t elements = 0; elements < 140; ++elements) {
-          Call call{fixture.reduction(type, op), elements};
-          if (elements > 130) call.elements = 131 + fixture.below(2000);
-          call.sources = 1 + static_cast<int>(fixture.below(3));
-          call.targets = 1 + static_cast<int>(fixture.below(2));
-          call.finish = fixture.below(2) == 0;
-          call.aliased_source = static_cast<int>(fixture.below(static_cast<std::uint64_t>(call.sources) + 1)) - 1;
-          fixture.check(reducer, call);
+    for (std::size_t bytes : {15, 16, 17, 63, 64, 65, 127, 129, 4096, 65535, 65536, 65537, 100001}) {
+      for (int targets = 1; targets <= 3; ++targets) {
+        const Call call = fixture.call(DataType::uint8, Operator::sum, bytes, 1, targets);
+        REQUIRE(fixture.wrong(*reducer.reducer, call) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("every pair of 8-bit floats, every 16-bit float") {
+  for (DataType type : {DataType::float8_e4m3, DataType::float8_e5m2, DataType::float16, DataType::bfloat16}) {
+    const bool pairs = element_bytes(type) == 1;
+    const std::size_t size = element_bytes(type);
+    std::vector<std::vector<std::byte>> operands(2, std::vector<std::byte>(65536 * size));
+    Fixture fixture(4);
+    for (std::uint64_t i = 0; i < 65536; ++i) {
+      const std::uint64_t first = pairs ? i >> 8 : i, second = pairs ? i & 255 : fixture.element(type);
+      std::memcpy(operands[0].data() + i * size, &first, size);
+      std::memcpy(operands[1].data() + i * size, &second, size);
+    }
+    for (Operator op : all_operators) {
+      const Call call{{type, op, 3, reference::encode(type, -1.75)}, 65536};
+      for (const std::vector<std::byte>& result : on_every_reducer(call.reduction, true, operands)) {
+        REQUIRE(first_wrong(call, operands, {true, true}, result.data()) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("every instruction set gives the same bits") {
+  Fixture fixture(5);
+  for (DataType type : all_types) {
+    for (Operator op : all_operators) {
+      const std::size_t size = element_bytes(type), elements = 4099;
+      std::vector<std::vector<std::byte>> operands(3, std::vector<std::byte>(elements * size));
+      for (std::vector<std::byte>& operand : operands) {
+        for (std::size_t i = 0; i < elements; ++i) {
+          const std::uint64_t bits = fixture.element(type);
+          std::memcpy(operand.data() + i * size, &bits, size);
+        }
+      }
+      const auto results = on_every_reducer(fixture.reduction(type, op), true, operands);
+      const bool selects = op == Operator::min || op == Operator::max;
+      for (const std::vector<std::byte>& result : results) {
+        std::size_t different = 0;
+        for (std::size_t i = 0; i < elements; ++i) {
+          const std::uint64_t left = bits_at(result.data(), i, size), right = bits_at(results[0].data(), i, size);
+          different += selects ? left != right : !reference::same(type, left, right);
+        }
+        REQUIRE(different == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("signs of zero and NaN in minima and maxima, in any order") {
+  for (const HostReducer& reducer : host_reducers()) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const float cases[][4] = {{0.0f, -0.0f, -0.0f, 0.0f}, {nan, 1, nan, nan}, {-INFINITY, nan, nan, nan}, {2, 3, 2, 3}};
+    for (const auto& [first, second, smallest, largest] : cases) {
+      for (bool swapped : {false, true}) {
+        const float a = swapped ? second : first, b = swapped ? first : second;
+        const Source sources[2] = {{reinterpret_cast<const std::byte*>(&a), true},
+                                   {reinterpret_cast<const std::byte*>(&b), true}};
+        for (Operator op : {Operator::min, Operator::max}) {
+          float result = 7;
+          std::byte* target = reinterpret_cast<std::byte*>(&result);
+          reducer.reducer->find(DataType::float32, op)({DataType::float32, op}, sources, 2, &target, 1, 1, true);
+          const float wanted = op == Operator::min ? smallest : largest;
+          const bool right = std::isnan(wanted) ? std::isnan(result)
+                                                : result == wanted && std::signbit(result) == std::signbit(wanted);
+          REQUIRE(right);
         }
       }
     }
   }
 }
 
-TEST_CASE("one to nine sources, one to three targets") {
-  Fixture fixture(2);
-  for (const HostReducer& reducer : host_reducers()) {
-    for (DataType type : all_types) {
-      for (Operator op : all_operators) {
-        for (int sources = 1; sources <= 9; ++sources) {
-          for (int targets = 1; targets <= 3; ++targets) {
-            Call call{fixture.reduction(type, op), 1 + fixture.below(400), sources, targets};
-            call.finish = fixture.below(2) == 0;
-            call.aliased_source = static_cast<int>(fixture.below(static_cast<std::uint64_t>(sources) + 1)) - 1;
-            fixture.check(reducer, call);
-          }
-        }
-      }
+TEST_CASE("the comparison sees a wrong operator") {
+  class Wrong final : public Reducer {
+    ReduceFunction find(DataType type, Operator) const noexcept override {
+      return host_reducer().find(type, Operator::prod);
     }
+  };
+  Fixture fixture(6);
+  for (DataType type : all_types) {
+    Call call = fixture.call(type, Operator::sum, 100, 2, 1);
+    REQUIRE(fixture.wrong(Wrong(), call) != "");
   }
 }
