@@ -1,0 +1,109 @@
+// The executor under seeds: every schedule, random ranks, sizes, types, operators, cuts, credits, lending, timing.
+//
+// RONDO_TEST_SEEDS=N plays N seeds in place of the default; a failing scene names its seed, and RONDO_TEST_SEED=S plays
+// that seed alone.
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "scenes.h"
+
+using namespace stage;
+
+namespace {
+
+std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+void check(const Scene& scene) {
+  const Outcome outcome = play(scene);
+  if (outcome.ok()) return;
+  FAIL_CHECK(describe(scene) << ": " << outcome.wrong);
+}
+
+}  // namespace
+
+TEST_CASE("Every schedule gives exact results under seeds") {
+  std::uint64_t tiles = 0, lends = 0, messages = 0;
+  const auto play_seed = [&](std::uint64_t seed) {
+    for (const rondo::plan::Schedule& schedule : rondo::plan::schedules()) {
+      const Scene scene = random_scene(schedule, seed);
+      const Outcome outcome = play(scene);
+      tiles = std::max(tiles, outcome.tiles);
+      lends += outcome.lends;
+      messages += outcome.messages;
+      if (!outcome.ok()) FAIL_CHECK("RONDO_TEST_SEED=" << seed << ": " << describe(scene) << ": " << outcome.wrong);
+    }
+  };
+  if (const std::uint64_t seed = number_from("RONDO_TEST_SEED", 0); seed != 0) return play_seed(seed);
+  const std::uint64_t seeds = number_from("RONDO_TEST_SEEDS", 200);
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) play_seed(seed);
+  // The sweep is worth nothing if it never cuts or lends.
+  if (seeds < 100) return;
+  CHECK(tiles > 3);
+  CHECK(lends > 100);
+  CHECK(messages > 10'000);
+}
+
+TEST_CASE("Every schedule gives exact results for every small count and number of ranks") {
+  for (const rondo::plan::Schedule& schedule : rondo::plan::schedules()) {
+    for (int ranks = 1; ranks <= 9; ++ranks) {
+      const std::uint64_t n = static_cast<std::uint64_t>(ranks);
+      for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, n - 1, n, n + 1, std::uint64_t{1009}}) {
+        for (const bool in_place : {false, true}) {
+          Scene scene = plain_scene(schedule, ranks, count);
+          scene.calls[0].in_place = in_place;
+          scene.calls[0].root = ranks / 2;
+          check(scene);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("Many ranks") {
+  for (const rondo::plan::Schedule& schedule : rondo::plan::schedules()) {
+    for (const int ranks : {16, 33}) {
+      Scene scene = plain_scene(schedule, ranks, 5003);
+      scene.calls[0].cut = {512, 3, 64};
+      check(scene);
+      scene.calls[0].type = rondo::DataType::float8_e4m3;
+      scene.calls[0].in_place = true;
+      check(scene);
+    }
+  }
+}
+
+TEST_CASE("All types and operators, raw values counted once") {
+  for (const rondo::plan::Schedule& schedule : rondo::plan::schedules()) {
+    for (int type = 0; type < rondo::data_type_count; ++type) {
+      for (int op = 0; op < rondo::operator_count; ++op) {
+        for (const auto lending : {rondo::simulated::Lending::none, rondo::simulated::Lending::all}) {
+          Scene scene = plain_scene(schedule, 3, 301);
+          scene.links.lending = lending;
+          scene.calls[0].type = static_cast<DataType>(type);
+          scene.calls[0].op = static_cast<Operator>(op);
+          scene.calls[0].cut = {128, 2, 64};
+          check(scene);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("Ranks agree on the bits of rounded results, and left folds are left folds") {
+  for (const rondo::plan::Schedule& schedule : rondo::plan::schedules()) {
+    for (const DataType type :
+         {DataType::float32, DataType::float64, DataType::float16, DataType::bfloat16, DataType::float8_e4m3}) {
+      for (const int ranks : {2, 3, 5, 8}) {
+        Scene scene = plain_scene(schedule, ranks, 777);
+        scene.calls[0].type = type;
+        scene.calls[0].values = Values::rounding;
+        scene.calls[0].cut = {256, 4, 64};
+        check(scene);
+      }
+    }
+  }
+}

@@ -1,0 +1,258 @@
+// Binds, starts and steps the runs of all ranks in a seeded order, then looks at everything they left.
+#include "stage.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "buffers.h"
+#include "kernels/host_reducer.h"
+
+namespace stage {
+namespace {
+
+using rondo::simulated::Random;
+using rondo::simulated::World;
+
+/// One rank's links in the world.
+class RankLinks final : public rondo::Links {
+ public:
+  RankLinks(World& world, int rank) : world_(world), rank_(rank) {}
+  rondo::SendEnd& send_end(int peer, int lane) override { return world_.send_end(rank_, peer, lane); }
+  rondo::ReceiveEnd& receive_end(int peer, int lane) override { return world_.receive_end(rank_, peer, lane); }
+  rondo::EndOrder& send_order(int peer, int lane) override { return orders_[{peer, lane, 0}]; }
+  rondo::EndOrder& receive_order(int peer, int lane) override { return orders_[{peer, lane, 1}]; }
+
+ private:
+  World& world_;
+  const int rank_;
+  std::map<std::tuple<int, int, int>, rondo::EndOrder> orders_;
+};
+
+/// One rank's call: its program, buffers and run.
+struct Part {
+  Part(const Call& call, int rank, int ranks) : call(call), buffers(call, rank, ranks) {}
+  Call call;
+  Buffers buffers;
+  std::unique_ptr<rondo::Program> program;
+  rondo::plan::Layout layout;
+  rondo::Run run;
+  Ending ending;
+};
+
+int widest_range(const Call& call, const rondo::plan::Topology& topology) {
+  int widest = 1;
+  for (int rank = 0; rank < topology.ranks(); ++rank) {
+    for (const auto& strand : call.schedule->build(topology, rank, call.root).strands) {
+      for (const auto& step : strand.steps) widest = std::max({widest, step.source.count, step.target.count});
+    }
+  }
+  return widest;
+}
+
+class Play {
+ public:
+  explicit Play(const Scene& scene)
+      : scene_(scene), world_(scene.ranks, scene.links), turns_(scene.seed), alive_(scene.ranks) {
+    for (int rank = 0; rank < scene.ranks; ++rank) {
+      links_.push_back(std::make_unique<RankLinks>(world_, rank));
+      parts_.emplace_back();
+      alive_[rank] = rank;
+    }
+    for (std::size_t i = 0; i < scene.calls.size(); ++i) {
+      for (int rank = 0; rank < scene.ranks; ++rank) prepare(i, rank);
+    }
+  }
+
+  Outcome run() {
+    std::uint64_t turns = 0;
+    while (!finished()) {
+      if (scene_.victim >= 0 && turns == scene_.dies_after) kill(scene_.victim);
+      ++turns;
+      bool moved = false;
+      bool skipped = false;
+      std::vector<int> order = alive_;
+      for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[turns_.below(i)]);
+      for (const int rank : order) {
+        if (turns_.percent(20)) {
+          skipped = true;
+        } else {
+          moved |= step(rank);
+        }
+      }
+      if (moved || world_.advance() || skipped) continue;
+      if (scene_.victim < 0 || turns > scene_.dies_after) {
+        outcome_.wrong = "nothing moves any more: " + waiting();
+        break;
+      }
+    }
+    judge();
+    return std::move(outcome_);
+  }
+
+ private:
+  void prepare(std::size_t index, int rank) {
+    const Call& call = index == 0 && rank == scene_.odd_rank ? scene_.odd_call : scene_.calls[index];
+    const auto topology = rondo::plan::Topology::one_host(scene_.ranks);
+    auto part = std::make_unique<Part>(call, rank, scene_.ranks);
+    const auto kind = call.schedule->kind;
+    const rondo::plan::Collective collective{kind, scene_.ranks, call.schedule->blocks(scene_.ranks), call.root, 0};
+    part->program = std::make_unique<rondo::Program>(collective, call.schedule->build(topology, rank, call.root),
+                                                     widest_range(call, topology), *links_[rank]);
+    part->layout = rondo::plan::Layout(part->program->shape(), call.count, call.type, call.cut);
+    outcome_.tiles = std::max(outcome_.tiles, part->layout.tiles());
+    rondo::RunArguments a;
+    a.program = part->program.get();
+    a.layout = part->layout;
+    a.in = part->buffers.in();
+    a.out = part->buffers.out();
+    a.scratch = part->buffers.scratch(part->layout.scratch_bytes());
+    a.reduction = {call.type, call.op, scene_.ranks, scalar(call.type, rank)};
+    a.reduce = rondo::host_reducer().find(call.type, call.op);
+    a.signature = {call.count,
+                   static_cast<std::uint32_t>(index),
+                   static_cast<std::uint8_t>(kind),
+                   static_cast<std::uint8_t>(call.type),
+                   static_cast<std::uint8_t>(call.op),
+                   static_cast<std::uint8_t>(call.root)};
+    a.may_lend = call.op != Operator::premul_sum;
+    a.alone = scene_.calls.size() == 1;
+    part->run.start(a);
+    parts_[rank].push_back(std::move(part));
+  }
+
+  /// One look of `rank` at all its runs, as execute() does it; true if anything moved or ended.
+  bool step(int rank) {
+    bool moved = false;
+    for (auto& part : parts_[rank]) {
+      if (part->ending.over) continue;
+      moved |= part->run.progress();
+      Status status = part->run.status();
+      if (status.ok() && !part->run.done()) {
+        if (failed_) status = {Code::remote_error, -1};  // another rank told us
+        if (status.ok()) status = part->run.blocked_status();
+        if (status.ok()) continue;
+        if (part->run.progress()) continue;
+      }
+      if (part->run.done()) check_lends(rank);
+      part->ending = {status, part->run.mismatch(), part->run.signature(), true};
+      failed_ |= !status.ok();
+      moved = true;
+    }
+    return moved;
+  }
+
+  void check_lends(int rank) {
+    if (scene_.calls.size() == 1 && world_.lent_out(rank) != 0) {
+      fail("rank " + std::to_string(rank) + " returned while its memory was lent");
+    }
+  }
+
+  void kill(int rank) {
+    world_.kill(rank);
+    std::erase(alive_, rank);
+  }
+
+  bool finished() const {
+    return std::all_of(alive_.begin(), alive_.end(), [&](int rank) {
+      return std::all_of(parts_[rank].begin(), parts_[rank].end(), [](const auto& part) { return part->ending.over; });
+    });
+  }
+
+  std::string waiting() const {
+    std::string text;
+    for (const int rank : alive_) {
+      for (std::size_t i = 0; i < parts_[rank].size(); ++i) {
+        if (parts_[rank][i]->ending.over) continue;
+        text += "rank " + std::to_string(rank) + " in call " + std::to_string(i) + " waits for";
+        for (const int peer : parts_[rank][i]->run.waits_for()) text += " " + std::to_string(peer);
+        text += "; ";
+      }
+    }
+    return text;
+  }
+
+  void fail(const std::string& what) {
+    if (outcome_.wrong.empty()) outcome_.wrong = what;
+  }
+
+  void judge() {
+    for (const std::string& complaint : world_.complaints()) fail(complaint);
+    for (auto& rank : parts_) {
+      outcome_.endings.emplace_back();
+      for (auto& part : rank) outcome_.endings.back().push_back(part->ending);
+    }
+    outcome_.messages = world_.messages();
+    outcome_.lends = world_.lends();
+    for (int rank = 0; rank < scene_.ranks; ++rank) {
+      for (auto& part : parts_[rank]) {
+        if (const std::string damage = part->buffers.damage(); !damage.empty()) {
+          fail("rank " + std::to_string(rank) + ": " + damage);
+        }
+      }
+    }
+    if (scene_.victim >= 0 || scene_.odd_rank >= 0) return;
+    if (const std::string left = world_.leftovers(); !left.empty()) fail(left);
+    for (std::size_t i = 0; i < scene_.calls.size(); ++i) check_results(i);
+  }
+
+  void check_results(std::size_t index) {
+    const Call& call = scene_.calls[index];
+    const std::vector<std::byte> wanted = expected(call, scene_.ranks);
+    const auto kind = call.schedule->kind;
+    const bool own_block = kind == rondo::CollectiveKind::reduce_scatter;
+    for (int rank = 0; rank < scene_.ranks; ++rank) {
+      Part& part = *parts_[rank][index];
+      const std::string who = "rank " + std::to_string(rank) + ", call " + std::to_string(index) + ": ";
+      if (!part.ending.status.ok())
+        return fail(who + "failed with code " + std::to_string(int(part.ending.status.code)));
+      const std::size_t bytes = part.buffers.out_bytes();
+      if (bytes == 0) continue;
+      const std::byte* const out = part.buffers.out();
+      if (!wanted.empty() && std::memcmp(out, wanted.data() + (own_block ? rank * bytes : 0), bytes) != 0) {
+        return fail(who + "a wrong result");
+      }
+      if (!own_block && std::memcmp(out, parts_[0][index]->buffers.out(), bytes) != 0) {
+        return fail(who + "other bits than rank 0");
+      }
+    }
+  }
+
+  const Scene& scene_;
+  World world_;
+  Random turns_;
+  std::vector<int> alive_;
+  std::vector<std::unique_ptr<RankLinks>> links_;
+  std::vector<std::vector<std::unique_ptr<Part>>> parts_;  // by rank, by call
+  bool failed_ = false;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+int credits_needed(const Scene& scene) {
+  int credits = 1;
+  for (const Call& call : scene.calls) {
+    credits = std::max(credits, call.schedule->credits(call.cut.slices_max, scene.ranks));
+  }
+  return credits;
+}
+
+std::string describe(const Scene& scene) {
+  std::string text = std::to_string(scene.ranks) + " ranks, " + std::to_string(scene.links.credits) +
+                     " credits, seeds " + std::to_string(scene.seed) + " and " + std::to_string(scene.links.seed);
+  for (const Call& call : scene.calls) {
+    text += "; " + std::string(rondo::plan::name(call.schedule->algorithm)) + " " +
+            std::string(rondo::plan::name(call.schedule->kind)) + ", count " + std::to_string(call.count) + ", type " +
+            std::to_string(int(call.type)) + ", op " + std::to_string(int(call.op)) +
+            (call.in_place ? ", in place" : "") + ", root " + std::to_string(call.root) +
+            (call.values == Values::rounding ? ", rounding" : "") + ", slots of " +
+            std::to_string(call.cut.slot_bytes) + ", up to " + std::to_string(call.cut.slices_max) +
+            " slices of at least " + std::to_string(call.cut.slice_bytes_min);
+  }
+  return text;
+}
+
+Outcome play(const Scene& scene) { return Play(scene).run(); }
+
+}  // namespace stage
