@@ -71,14 +71,16 @@ class Lender {
 /// What both ends of one connection share: the peer's state and how to wake it.
 struct Peer {
   int rank = -1;
-  std::atomic<int> code{0};            // why nothing more can come from it; Code
+  std::atomic<int> code{0};  // why nothing more can come from it; Code
   DoorbellPage* doorbell = nullptr;
-  Lender* lender = nullptr;            // null: nothing is ever lent
+  Lender* lender = nullptr;  // null: nothing is ever lent
 };
 
+/// The ends begin after `first` messages (0, except in tests of the 32-bit counters' wrap).
 class Sender final : public SendEnd {
  public:
-  Sender(Ring& ring, Peer& peer) noexcept : ring_(ring), peer_(peer) {}
+  Sender(Ring& ring, Peer& peer, std::uint64_t first = 0) noexcept
+      : ring_(ring), peer_(peer), sent_(first), released_(first) {}
 
   std::byte* reserve(std::size_t bytes) noexcept override {
     if (sent_ - released_ == limits::credits && sent_ - released() == limits::credits) return nullptr;
@@ -96,8 +98,7 @@ class Sender final : public SendEnd {
     LentRange range;
     std::uint32_t kind = lent | (flags.raw ? raw : 0u) | (reply != nullptr ? offers_reply : 0u);
     const bool mapped = peer_.lender->find(source, bytes, range.region, range.offset) &&
-                        (reply == nullptr ||
-                         peer_.lender->find(reply, bytes, range.reply_region, range.reply_offset));
+                        (reply == nullptr || peer_.lender->find(reply, bytes, range.reply_region, range.reply_offset));
     if (!mapped) {
       if (!peer_.lender->reachable_by_address(bytes)) return false;
       kind |= by_address;
@@ -133,13 +134,13 @@ class Sender final : public SendEnd {
 
   Ring& ring_;
   Peer& peer_;
-  std::uint64_t sent_ = 0;
-  std::uint64_t released_ = 0;
+  std::uint64_t sent_;
+  std::uint64_t released_;
 };
 
 class Receiver final : public ReceiveEnd {
  public:
-  Receiver(Ring& ring, Peer& peer) noexcept : ring_(ring), peer_(peer) {}
+  Receiver(Ring& ring, Peer& peer, std::uint64_t first = 0) noexcept : ring_(ring), peer_(peer), received_(first) {}
 
   const Message* peek() noexcept override {
     if (peeked_) return &message_;
@@ -213,7 +214,7 @@ class Receiver final : public ReceiveEnd {
 
   Ring& ring_;
   Peer& peer_;
-  std::uint64_t received_ = 0;
+  std::uint64_t received_;
   std::uint64_t reply_address_ = 0;
   bool peeked_ = false;
   bool landed_ = false;  // the message lies in the landing
