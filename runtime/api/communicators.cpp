@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -26,28 +27,31 @@ control::UniqueId from_user(const ncclUniqueId& id) noexcept {
   return ours;
 }
 
-/// The rendezvous that NCCL_COMM_ID names, for all processes of this user on this host; empty when unset.
-std::string comm_id_name() {
+/// The rendezvous that NCCL_COMM_ID names, for all processes of this user on this host.
+struct CommId {
+  std::string name;
+  std::string secret;
+};
+
+std::optional<CommId> comm_id() {
   const std::optional<std::string> text = env::text("NCCL_COMM_ID");
-  if (!text) return {};
-  constexpr std::size_t bytes_max = 64;
+  if (!text) return std::nullopt;
   const std::size_t colon = text->rfind(':');
   const std::string port = colon == std::string::npos ? "" : text->substr(colon + 1);
   const bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
-  if (colon == 0 || !digits || std::stoi(port) < 1 || std::stoi(port) > 65535 || text->size() > bytes_max) {
-    throw Error(Code::invalid_argument, "NCCL_COMM_ID=" + *text +
-                                            " is not host:port, [ipv6]:port with a port from 1 "
-                                            "to 65535, in at most " +
-                                            std::to_string(bytes_max) + " characters");
+  if (colon == 0 || !digits || std::stoi(port) < 1 || std::stoi(port) > 65535) {
+    throw Error(Code::invalid_argument,
+                "NCCL_COMM_ID=" + *text + " is not host:port, ipv4:port or [ipv6]:port with a port from 1 to 65535");
   }
-  return "rondo-id-" + std::to_string(::getuid()) + "-" + *text;
+  return CommId{"rondo-id-" + std::to_string(::getuid()) + "-" + port, *text};
 }
 
 /// With NCCL_COMM_ID rank 0 serves the id that its text makes, and all join that one.
 control::UniqueId id_to_join(const ncclUniqueId& id, int rank) {
-  const std::string name = comm_id_name();
-  if (name.empty()) return from_user(id);
-  return rank == 0 ? control::create_derived_root(name, name) : control::derived_unique_id(name, name);
+  const std::optional<CommId> named = comm_id();
+  if (!named) return from_user(id);
+  return rank == 0 ? control::create_derived_root(named->name, named->secret)
+                   : control::derived_unique_id(named->name, named->secret);
 }
 
 ncclResult_t init_rank(const char* call, ncclComm_t* comm, int nranks, const ncclUniqueId& id, int rank,
@@ -190,8 +194,9 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId* uniqueId) {
   return guarded("ncclGetUniqueId", [&] {
     if (uniqueId == nullptr) throw Error(Code::invalid_argument, "uniqueId is NULL; give a place for the id");
     api::announce();
-    const std::string name = api::comm_id_name();
-    const control::UniqueId id = name.empty() ? control::create_unique_id() : control::derived_unique_id(name, name);
+    const std::optional<api::CommId> named = api::comm_id();
+    const control::UniqueId id =
+        named ? control::derived_unique_id(named->name, named->secret) : control::create_unique_id();
     std::memcpy(uniqueId->internal, id.bytes, sizeof(id.bytes));
     return ncclSuccess;
   });

@@ -1,7 +1,8 @@
 // rondoCommInitFromEnv: a communicator of all ranks of a job, from the variables of its launcher.
 //
 // `rondo run` gives each job a name and a secret, which make the id of each communicator.  Under another launcher the
-// name is made of MASTER_ADDR, MASTER_PORT and the user, which anyone of that user may know: the log says so.
+// name and secret are made of the user, MASTER_PORT and MASTER_ADDR, which anyone of that user may know: the log says
+// so.
 #include <unistd.h>
 
 #include <atomic>
@@ -22,6 +23,7 @@ struct Job {
   int ranks = 1;
   std::string name;
   std::string secret;
+  bool authenticated = true;
 };
 
 void must_be_set(const char* name, const char* meaning) {
@@ -50,14 +52,10 @@ Job read_job() {
   }
   must_be_set("MASTER_ADDR", "the host of rank 0");
   must_be_set("MASTER_PORT", "a number that names the job on that host");
-  const std::string address = *env::text("MASTER_ADDR");
-  constexpr std::size_t bytes_max = 64;
-  if (address.size() > bytes_max) {
-    throw Error(Code::invalid_argument, "MASTER_ADDR has more than " + std::to_string(bytes_max) + " characters");
-  }
-  job.name = "rondo-job-" + std::to_string(::getuid()) + "-" + address + "-" +
-             std::to_string(env::integer("MASTER_PORT", 1, 65535));
-  job.secret = job.name;
+  const std::string port = std::to_string(env::integer("MASTER_PORT", 1, 65535));
+  job.name = "rondo-job-" + std::to_string(::getuid()) + "-" + port;
+  job.secret = job.name + "-" + *env::text("MASTER_ADDR");
+  job.authenticated = false;
   return job;
 }
 
@@ -73,7 +71,7 @@ extern "C" ncclResult_t rondoCommInitFromEnv(ncclComm_t* comm) {
     api::announce();
     const api::Job job = api::read_job();
     const std::string name = job.name + "-" + std::to_string(calls.fetch_add(1));
-    if (job.secret == job.name && job.rank == 0) {
+    if (!job.authenticated && job.rank == 0) {
       log::info(log::Subsystem::init, "rendezvous " + name +
                                           " is unauthenticated: any process of this user may join; "
                                           "`rondo run` gives jobs a secret");
