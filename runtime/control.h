@@ -63,8 +63,8 @@ struct Failure {
   std::string sentence;
 };
 
-/// A communicator's control plane.  All hooks run on the control thread, may run before create() returns, must not
-/// throw, and must not wait for a thread that waits for the mesh.  After each, the process's doorbell is rung.
+/// A communicator's control plane.  All hooks run on the control thread, must not throw, and must not wait for
+/// a thread that waits for the mesh.  After each, the process's doorbell is rung.
 class Mesh {
  public:
   struct Hooks {
@@ -76,10 +76,14 @@ class Mesh {
     /// A rank destroyed its communicator or ended its process in good order: only calls that need it fail.
     std::function<void(int rank)> left;
   };
-  /// Also opens the liveness star: every rank to rank 0.  Rank 0 tells all others of a death it sees (pidfd or end of
-  /// file), so that each rank knows within a second.  Throws Error: timeout (names who is missing), or rank 0 is gone.
-  static std::unique_ptr<Mesh> create(const Membership& membership, Hooks hooks, Deadline deadline);
+  /// No hook runs before start().
+  static std::unique_ptr<Mesh> create(const Membership& membership, Hooks hooks);
   virtual ~Mesh() = default;
+
+  /// Opens the liveness star, every rank to rank 0, and blocks until this rank's part of it stands; once.  Rank 0 tells
+  /// all others of a death it sees (pidfd or end of file), so that each rank knows within a second.  Throws Error:
+  /// timeout (names who is missing), or rank 0 is gone.
+  virtual void start(Deadline deadline) = 0;
 
   /// Starts opening the pair channel to `peer` if this rank is the lower one; otherwise the peer will.  Idempotent.
   virtual void want(int peer) = 0;

@@ -16,7 +16,8 @@ Peers::Peers(const control::Membership& membership, std::vector<std::unique_ptr<
   hooks.frame = [this](int peer, Frame& frame) { guard(peer, [&] { received(peer, frame); }); };
   hooks.failed = [this](const control::Failure& failure) { fail(failure.code, failure.sentence, false); };
   hooks.left = [this](int peer) { left(peer); };
-  mesh_ = control::Mesh::create(membership_, std::move(hooks), deadline);
+  mesh_ = control::Mesh::create(membership_, std::move(hooks));
+  mesh_->start(deadline);
 }
 
 Peers::~Peers() { mesh_.reset(); }

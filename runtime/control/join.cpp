@@ -20,6 +20,12 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds grace(500);  // beyond the deadline, for the root's own and better sentence to arrive
 
+/// What joining came to.  The words of an error cross threads, not the exception object.
+struct Result {
+  Membership membership;
+  std::optional<Failure> failure;
+};
+
 /// One rank that joins.  Lives on the control thread until `result` is set.
 class Joiner : public std::enable_shared_from_this<Joiner> {
  public:
@@ -51,7 +57,7 @@ class Joiner : public std::enable_shared_from_this<Joiner> {
           return self->connected(outcome, std::move(channel));
         });
   }
-  std::future<Membership> result() { return result_.get_future(); }
+  std::future<Result> result() { return result_.get_future(); }
 
  private:
   bool connected(Outcome outcome, std::shared_ptr<Channel> channel) {
@@ -85,7 +91,7 @@ class Joiner : public std::enable_shared_from_this<Joiner> {
     if (!good) return fail(Error(Code::internal_error, "the root sent a malformed list of members"));
     if (membership_.members.size() < static_cast<std::size_t>(ranks_)) return;
     release();
-    result_.set_value(std::move(membership_));
+    result_.set_value({std::move(membership_), {}});
   }
 
   void closed(const std::string& why) {
@@ -108,7 +114,7 @@ class Joiner : public std::enable_shared_from_this<Joiner> {
 
   void fail(const Error& error) {
     release();
-    result_.set_exception(std::make_exception_ptr(error));
+    result_.set_value({{}, Failure{error.code(), -1, error.what()}});
   }
 
   /// Ends what may call this joiner, and with it what keeps it alive.
@@ -128,7 +134,7 @@ class Joiner : public std::enable_shared_from_this<Joiner> {
   std::unique_ptr<Connector> connector_;
   std::shared_ptr<Channel> channel_;
   Membership membership_;
-  std::promise<Membership> result_;
+  std::promise<Result> result_;
 };
 
 }  // namespace
@@ -144,14 +150,16 @@ Membership join(const UniqueId& id, int rank, int ranks, Deadline deadline) {
   }
   RootAddress address = decode(id);
   ControlThread& thread = ControlThread::get();
-  std::future<Membership> result;
+  std::future<Result> future;
   thread.call([&] {
     // Shared by its own handlers; its timer lives and dies on the control thread.
     const auto joiner = std::make_shared<Joiner>(thread, std::move(address), rank, ranks, bounded(deadline));
-    result = joiner->result();
+    future = joiner->result();
     joiner->start();
   });
-  return result.get();
+  Result result = future.get();
+  if (result.failure) throw Error(result.failure->code, result.failure->sentence);
+  return std::move(result.membership);
 }
 
 }  // namespace rondo::control

@@ -1,6 +1,7 @@
 // The mesh's handle: any thread's way to the core on the control thread.
 #include <chrono>
 #include <future>
+#include <optional>
 #include <utility>
 
 #include "control.h"
@@ -16,6 +17,14 @@ class Handle : public Mesh {
   Handle(ControlThread& thread, std::shared_ptr<MeshCore> core) : thread_(thread), core_(std::move(core)) {}
   ~Handle() override { close(Clock::now()); }
 
+  void start(Deadline deadline) override {
+    check_not_forked();
+    started_ = true;
+    std::future<std::optional<Failure>> created = core_->created();
+    thread_.loop().post([core = core_, deadline = bounded(deadline)] { core->start(deadline); });
+    if (const auto failure = created.get()) throw Error(failure->code, failure->sentence);
+  }
+
   void want(int peer) override {
     if (!ControlThread::usable()) return;
     thread_.loop().post([core = core_, peer] { core->want(peer); });
@@ -28,7 +37,7 @@ class Handle : public Mesh {
 
   void close(Deadline deadline) noexcept override {
     // After a fork the core is the parent's, and at exit the control thread has closed it.
-    if (std::exchange(closed_, true) || !ControlThread::usable()) return;
+    if (!std::exchange(started_, false) || !ControlThread::usable()) return;
     const auto done =
         std::make_shared<std::promise<void>>();  // shared: the waiter may be gone before set_value returns
     thread_.loop().post(
@@ -39,20 +48,14 @@ class Handle : public Mesh {
  private:
   ControlThread& thread_;
   std::shared_ptr<MeshCore> core_;  // shared with the control thread; also after close: the wires live in it
-  bool closed_ = false;
+  bool started_ = false;            // and not closed
 };
 
 }  // namespace
 
-std::unique_ptr<Mesh> Mesh::create(const Membership& membership, Hooks hooks, Deadline deadline) {
+std::unique_ptr<Mesh> Mesh::create(const Membership& membership, Hooks hooks) {
   ControlThread& thread = ControlThread::get();
-  auto core = std::make_shared<MeshCore>(thread, membership, std::move(hooks));
-  std::future<void> created = core->created();
-  auto mesh = std::make_unique<Handle>(thread, core);
-  thread.loop().post([core, deadline = bounded(deadline)] { core->start(deadline); });
-  core.reset();
-  created.get();
-  return mesh;
+  return std::make_unique<Handle>(thread, std::make_shared<MeshCore>(thread, membership, std::move(hooks)));
 }
 
 }  // namespace rondo::control

@@ -155,7 +155,7 @@ void MeshCore::check_created() {
   if (!creating_ || !star_stands()) return;
   creating_ = false;
   timer_->cancel();
-  created_.set_value();
+  created_.set_value({});
 }
 
 void MeshCore::creation_expired() {
@@ -169,13 +169,13 @@ void MeshCore::creation_expired() {
                                std::to_string(states_.size()) +
                                " to open the liveness channel: set RONDO_TIMEOUT (seconds) higher";
   tell_failure(sentence);
-  fail_creation(Error(Code::timeout, sentence));
+  fail_creation({Code::timeout, -1, sentence});
 }
 
-void MeshCore::fail_creation(const Error& error) {
+void MeshCore::fail_creation(const Failure& failure) {
   if (!std::exchange(creating_, false)) return;
   timer_->cancel();
-  created_.set_exception(std::make_exception_ptr(error));
+  created_.set_value(failure);
 }
 
 void MeshCore::want(int with) {

@@ -8,6 +8,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,9 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
  public:
   MeshCore(ControlThread& thread, const Membership& membership, Mesh::Hooks hooks);
 
-  /// Offers the service and builds the star; `created` is set when it stands, or when it cannot.
+  /// Offers the service and builds the star; `created` is set when it stands, or to why it cannot.
   void start(Deadline deadline);
-  std::future<void> created() { return created_.get_future(); }
+  std::future<std::optional<Failure>> created() { return created_.get_future(); }
   void want(int peer);
   void tell_failure(const std::string& sentence);
   /// No hook runs from here on; `done` runs once, when the goodbyes are out or the deadline has passed.
@@ -56,7 +57,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   bool star_stands() const;
   void check_created();
   void creation_expired();
-  void fail_creation(const Error& error);
+  void fail_creation(const Failure& failure);
 
   void note_left(int rank);
   void note_died(int rank, const std::string& how);
@@ -76,7 +77,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   int arrived_ = 0;  // star lines that stood at some time
   bool creating_ = true;
   bool closing_ = false;
-  std::promise<void> created_;
+  std::promise<std::optional<Failure>> created_;  // the words of an error, not the exception object
   std::size_t unflushed_ = 0;
   std::function<void()> close_done_;
 };

@@ -56,8 +56,7 @@ void MeshCore::note_left(int rank) {
   if (rank_ == 0) tell(rank, left, ByteWriter().number(static_cast<std::uint32_t>(rank)).bytes());
   let_go(rank);
   if (rank == 0) {
-    fail_creation(
-        Error(Code::remote_error, in_words(membership_.members[0]) + " left while this rank created its communicator"));
+    fail_creation({Code::remote_error, 0, in_words(membership_.members[0]) + " left while this rank started"});
   }
   if (hooks_.left) hooks_.left(rank);
   ring(thread_.doorbell().page());
@@ -75,7 +74,7 @@ void MeshCore::note_failed(int rank, const std::string& what) {
   if (rank_ == 0) tell(rank, failed, ByteWriter().number(static_cast<std::uint32_t>(rank)).text(what).bytes());
   const Failure failure = {Code::remote_error, rank,
                            in_words(membership_.members[static_cast<std::size_t>(rank)]) + " " + what};
-  if (rank == 0) fail_creation(Error(failure.code, failure.sentence));
+  if (rank == 0) fail_creation(failure);
   if (hooks_.failed) hooks_.failed(failure);
   ring(thread_.doorbell().page());
 }
@@ -115,7 +114,7 @@ void MeshCore::tell_failure(const std::string& sentence) {
 void MeshCore::close(Deadline deadline, std::function<void()> done) {
   if (closing_) return done();
   closing_ = true;
-  fail_creation(Error(Code::invalid_usage, "the communicator was closed while it was created"));
+  fail_creation({Code::invalid_usage, -1, "the communicator was closed while it was created"});
   close_done_ = std::move(done);
   unflushed_ = 1;  // this function
   const auto flushed = [self = shared_from_this()] {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <future>
+#include <optional>
 
 #include "base/limits.h"
 #include "base/result.h"
@@ -71,16 +72,19 @@ void ControlThread::say_goodbye() {
 
 void ControlThread::call(const std::function<void()>& task) {
   if (loop_.on_thread()) return task();
-  const auto done = std::make_shared<std::promise<void>>();  // shared: the waiter may be gone before set_value returns
+  // Shared: the waiter may be gone before set_value returns.  The words cross, not the exception object.
+  const auto done = std::make_shared<std::promise<std::optional<Failure>>>();
   loop_.post([&task, done] {
     try {
       task();
-      done->set_value();
-    } catch (...) {
-      done->set_exception(std::current_exception());
+      done->set_value({});
+    } catch (const Error& error) {
+      done->set_value(Failure{error.code(), -1, error.what()});
+    } catch (const std::exception& error) {
+      done->set_value(Failure{Code::internal_error, -1, error.what()});
     }
   });
-  done->get_future().get();
+  if (const auto failure = done->get_future().get()) throw Error(failure->code, failure->sentence);
 }
 
 Doorbell& doorbell() { return ControlThread::instance().doorbell(); }

@@ -30,7 +30,7 @@ class ControlThread {
   const std::string& listener_name() const noexcept { return listener_name_; }
   /// The roots of this process.  Loop thread only.
   std::map<const Root*, std::unique_ptr<Root>>& roots() noexcept { return roots_; }
-  /// Runs `task` on the control thread and waits for it; what it throws is thrown here.
+  /// Runs `task` on the control thread and waits for it; throws the Error that it threw.
   void call(const std::function<void()>& task);
 
  private:

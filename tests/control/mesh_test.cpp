@@ -36,7 +36,8 @@ class Rank {
     hooks.frame = [this](int peer, Frame& frame) { note([&] { frames_[peer].push_back(std::move(frame)); }); };
     hooks.failed = [this](const Failure& failure) { note([&] { failures_.push_back(failure); }); };
     hooks.left = [this](int rank) { note([&] { left_.push_back(rank); }); };
-    mesh_ = Mesh::create(membership_, std::move(hooks), in_seconds(20));
+    mesh_ = Mesh::create(membership_, std::move(hooks));
+    mesh_->start(in_seconds(20));
   }
 
   Mesh& mesh() { return *mesh_; }
