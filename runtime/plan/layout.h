@@ -70,7 +70,8 @@ class Layout {
     const std::size_t from = std::min(end, begin + slice * part);
     const std::size_t upto = std::min(end, from + part);
     const std::size_t scratch_at = static_cast<std::size_t>(scratch_first_) * block_bytes_;
-    return {scratch ? from - scratch_at : tile_at + from, upto - from, 0, 1};
+    // An empty piece of a short last tile may begin before the scratch's first block.
+    return {scratch ? std::max(from, scratch_at) - scratch_at : tile_at + from, upto - from, 0, 1};
   }
 
  private:
