@@ -121,14 +121,18 @@ class Environment {
 class Job {
  public:
   Job(const LaunchOptions& options, const std::string& program) : options_(options), program_(program) {}
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+  ~Job() {
+    for (const RankProcess& rank : ranks_) kill(-rank.pid, SIGKILL);  // also what ended ranks left behind
+    guard_.reset();
+    for (const RankProcess& rank : ranks_) waitpid(rank.pid, nullptr, 0);
+  }
   int run() {
     take_signals();
     guard_ = std::make_unique<Guard>();
     const bool started = start();
     while (std::any_of(ranks_.begin(), ranks_.end(), [](const RankProcess& rank) { return !rank.ending; })) turn();
-    for (const RankProcess& rank : ranks_) kill(-rank.pid, SIGKILL);  // what ended ranks left behind
-    guard_.reset();
-    for (const RankProcess& rank : ranks_) waitpid(rank.pid, nullptr, 0);
     return started ? status_ : exec_status_;
   }
 
