@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Rondo's all-reduce beside Open MPI's and MPICH's, in one run.
+
+Every contender runs the same loop (loop.h); contenders take turns in rounds, so that what the machine does meanwhile
+meets all of them.  Prints one Markdown table: the median over the rounds of a call's time (itself the median of 7
+loops of the slowest rank), and its ratio to the first peer.  Setting: 2 ranks are bound to a core each; more ranks than
+cores are unbound, and the MPI libraries are told that they share cores.
+"""
+import argparse
+import csv
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+SIZES = "8,64,512,4096,32768,262144,2097152,16777216,134217728"
+PEERS = {"openmpi": "Open MPI", "mpich": "MPICH"}
+
+
+def mpi_command(peer, driver, ranks, bound):
+    """mpirun for one peer: each rank on a core of its own, or sharing cores."""
+    if peer == "openmpi":
+        placing = ["--bind-to", "core"] if bound else ["--bind-to", "none", "--oversubscribe"]
+        return ["mpirun.openmpi", "--allow-run-as-root", "-n", str(ranks), *placing, driver]
+    return ["mpirun.mpich", "-bind-to", "core" if bound else "none", "-n", str(ranks), driver]
+
+
+def contenders(arguments, folder):
+    """name: function of (ranks, bound, mode) that gives a command."""
+    result = {}
+    for peer in arguments.peers.split(","):
+        if not shutil.which("mpicc." + peer):
+            sys.exit(f"compare.py: mpicc.{peer} is not installed; `tools/dev peers` installs Open MPI")
+        driver = os.path.join(folder, peer)
+        source = os.path.join(HERE, "mpi_all_reduce.c")
+        subprocess.run(["mpicc." + peer, "-std=gnu11", "-O3", "-o", driver, source], check=True)
+        result[PEERS[peer]] = lambda ranks, bound, mode, peer=peer, driver=driver: [
+            *mpi_command(peer, driver, ranks, bound), arguments.sizes, mode]
+    driver = os.path.join(arguments.build, "perf", "peers", "rondo_all_reduce")
+    for memory in ("plain", "alloc"):
+        result["Rondo " + memory] = lambda ranks, bound, mode, memory=memory: [
+            os.path.join(arguments.build, "tools", "rondo"), "run", "-n", str(ranks), "--bind",
+            "core" if bound else "none", "--", driver, arguments.sizes, mode, memory]
+    return result
+
+
+def times_of(command):
+    """{bytes: microseconds} as a driver prints them."""
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    if run.returncode != 0:
+        sys.exit(f"compare.py: status {run.returncode} of: {' '.join(command)}")
+    return {int(line.split()[0]): float(line.split()[1]) for line in run.stdout.splitlines()}
+
+
+def measure(arguments, commands):
+    """{(ranks, mode, bytes, name): [microseconds, one a round]}."""
+    cores = len(os.sched_getaffinity(0))
+    results = {}
+    for number in range(arguments.rounds):
+        for ranks in map(int, arguments.ranks.split(",")):
+            for mode in arguments.modes.split(","):
+                for name, command in commands.items():
+                    print(f"round {number + 1} of {arguments.rounds}: {ranks} ranks, {mode}, {name}", file=sys.stderr)
+                    for size, time in times_of(command(ranks, ranks <= cores, mode)).items():
+                        results.setdefault((ranks, mode, size, name), []).append(time)
+    return results
+
+
+def size_text(size):
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def table(results, names):
+    """The lines of the Markdown table."""
+    lines = ["| ranks | data | size | " + " | ".join(f"{name}, us" for name in names) + " | " +
+             " | ".join(f"{name} / {names[0]}" for name in names[1:]) + " |",
+             "|---|---|---|" + "---:|" * (2 * len(names) - 1)]
+    for ranks, mode, size in dict.fromkeys(key[:3] for key in results):
+        medians = [statistics.median(results[ranks, mode, size, name]) for name in names]
+        figures = [f"{time:.2f}" for time in medians] + [f"{time / medians[0]:.2f}" for time in medians[1:]]
+        lines.append(f"| {ranks} | {mode} | {size_text(size)} | " + " | ".join(figures) + " |")
+    return lines
+
+
+def write_csv(path, results):
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["ranks", "data", "bytes", "contender", "round", "time_us"])
+        for (ranks, mode, size, name), times in results.items():
+            for number, time in enumerate(times, 1):
+                writer.writerow([ranks, mode, size, name, number, time])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build folder (build)")
+    parser.add_argument("--ranks", default="2,4", help="numbers of ranks (2,4)")
+    parser.add_argument("--sizes", default=SIZES, help="sizes in bytes")
+    parser.add_argument("--modes", default="hot,fresh", help="hot, fresh or both")
+    parser.add_argument("--peers", default="openmpi", help="openmpi, mpich or both; the first is compared with")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds (3)")
+    parser.add_argument("--csv", help="also write every time measured into this file")
+    arguments = parser.parse_args()
+    arguments.build = os.path.abspath(arguments.build)
+    with tempfile.TemporaryDirectory() as folder:
+        commands = contenders(arguments, folder)
+        results = measure(arguments, commands)
+    print("\n".join(table(results, list(commands))))
+    if arguments.csv:
+        write_csv(arguments.csv, results)
+
+
+if __name__ == "__main__":
+    main()
