@@ -32,8 +32,12 @@ void Reception::accept(Listener& listener) {
       continue;
     }
     if (errno == EAGAIN) return;
-    // No descriptor or memory left: trying again at once would spin.
     const std::string why = std::generic_category().message(errno);
+    if (!arrivals_.empty()) {
+      drop(arrivals_.begin(), "it is the oldest, and its descriptor is needed: " + why);
+      continue;
+    }
+    // No descriptor or memory left: trying again at once would spin.
     log::warn("cannot accept a control connection: " + why + "; trying again (see ulimit -n)");
     listener.watch.reset();
     listener.pause = std::make_unique<Timer>(loop_);

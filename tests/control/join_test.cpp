@@ -78,12 +78,12 @@ TEST_CASE("a rank that comes after the failure hears the same sentence") {
   World world(2, [](int rank, Board& board) {
     if (rank == 0) {
       board.publish(control::create_unique_id());
-      sentence_of(Code::timeout, [&] { join(board.id, 0, 2, in_seconds(0.2)); });
+      sentence_of(Code::timeout, [&] { join(board.ids[0], 0, 2, in_seconds(0.2)); });
       ++board.counters[0];
       expect(board.await(1, 1), "the late rank");
     } else {
       expect(board.await(0, 1), "the failure");
-      const std::string sentence = sentence_of(Code::timeout, [&] { join(board.id, 1, 2, in_seconds(5)); });
+      const std::string sentence = sentence_of(Code::timeout, [&] { join(board.ids[0], 1, 2, in_seconds(5)); });
       ++board.counters[1];
       expect(contains(sentence, "waiting for rank 1 of 2"), sentence);
     }

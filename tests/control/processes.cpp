@@ -35,15 +35,16 @@ void Board::say(int rank, const std::string& text) {
   std::snprintf(texts[rank], sizeof(texts[rank]), "%s", text.c_str());
 }
 
-void Board::publish(const control::UniqueId& made) {
-  id = made;
-  id_ready.store(1);
+void Board::publish(const control::UniqueId& made, int which) {
+  ids[which] = made;
+  ids_ready[which].store(1);
 }
 
-control::UniqueId Board::await_id() {
-  for (int i = 0; i < patience_ms && id_ready.load() == 0; ++i)
+control::UniqueId Board::await_id(int which) {
+  for (int i = 0; i < patience_ms && ids_ready[which].load() == 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return id;
+  }
+  return ids[which];
 }
 
 bool Board::await(int counter, int value) {

@@ -19,15 +19,15 @@ inline constexpr int ranks_max = 64;
 
 /// The page that a test and its processes share.
 struct Board {
-  control::UniqueId id;
-  std::atomic<int> id_ready{0};
+  control::UniqueId ids[2];
+  std::atomic<int> ids_ready[2] = {};
   std::atomic<int> counters[16] = {};
   std::atomic<int> pids[ranks_max] = {};
   char texts[ranks_max][1024] = {};  // by rank: what went wrong, or what the test asked for
 
   void say(int rank, const std::string& text);
-  void publish(const control::UniqueId& made);
-  control::UniqueId await_id();
+  void publish(const control::UniqueId& made, int which = 0);
+  control::UniqueId await_id(int which = 0);
   /// Waits until the counter has reached `value`; false after 20 s.
   bool await(int counter, int value);
 };
