@@ -96,7 +96,10 @@ class Mesh {
 /// This process's doorbell: rung by peers that sent a message or released one, and by the control thread.
 Doorbell& doorbell();
 
-/// Throws Error(invalid_usage) in a child that was forked after the control thread had started.
+/// Throws Error(invalid_usage, forked_sentence) in a child that was forked after the control thread had started.
 void check_not_forked();
+inline constexpr const char* forked_sentence =
+    "this process was forked from one that uses Rondo, and a forked child cannot use it: create communicators after "
+    "the fork, or start the child as a program of its own (exec)";
 
 }  // namespace rondo::control

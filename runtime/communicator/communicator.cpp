@@ -19,6 +19,7 @@
 #include "communicator/choice.h"
 #include "communicator/make.h"
 #include "communicator/peers.h"
+#include "control/fork_guard.h"
 #include "executor.h"
 #include "plan/plan.h"
 
@@ -84,8 +85,15 @@ class CommunicatorImpl final : public Communicator {
   int rank() const noexcept override { return peers_.rank(); }
   int ranks() const noexcept override { return peers_.ranks(); }
   std::uint64_t take_turn() noexcept override { return turns_taken_.fetch_add(1, std::memory_order_relaxed); }
-  Status status() const noexcept override { return {static_cast<Code>(peers_.failed().load()), -1}; }
-  std::string failure_sentence() const override { return peers_.failure_sentence(); }
+  Status status() const noexcept override {
+    // A forked child has the links' memory too: a call of its would pass for its parent's.
+    if (control::ForkGuard::forked()) [[unlikely]] return {Code::invalid_usage, -1};
+    return {static_cast<Code>(peers_.failed().load()), -1};
+  }
+  std::string failure_sentence() const override {
+    if (control::ForkGuard::forked()) return control::forked_sentence;  // a lock may be held in the parent
+    return peers_.failure_sentence();
+  }
 
   void abort() noexcept override {
     try {

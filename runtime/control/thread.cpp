@@ -90,11 +90,7 @@ void ControlThread::call(const std::function<void()>& task) {
 Doorbell& doorbell() { return ControlThread::instance().doorbell(); }
 
 void check_not_forked() {
-  if (!ForkGuard::forked()) return;
-  throw Error(
-      Code::invalid_usage,
-      "this process was forked from one that uses Rondo, and a forked child cannot use it: create communicators "
-      "after the fork, or start the child as a program of its own (exec)");
+  if (ForkGuard::forked()) throw Error(Code::invalid_usage, forked_sentence);
 }
 
 }  // namespace rondo::control
