@@ -71,7 +71,9 @@ struct Actor {
   std::size_t step = 0;
   int slice = 0;
   double ready = 0;                         // done with the slice before
-  double looks_at = -1;                     // the earliest event that is queued for it, or -1
+  double start = 0;                         // of the next slice, by those of its links
+  std::size_t checked = 0;                  //   that are checked already
+  std::int32_t awaits = -1;                 // the link that it waits for, or -1
 };
 
 class Simulation {
@@ -87,14 +89,14 @@ class Simulation {
   LinkCost cost_of(const Link& l) const;
   bool lends(const Link& l) const { return parameters_.lends && same_host(l); }
   double& port(std::vector<double>& ports, const Link& l, std::int32_t rank);
-  void look(std::int32_t actor, double time);
+  std::int32_t index_of(const Link& l) const { return static_cast<std::int32_t>(&l - links_.data()); }
+  void look(std::int32_t actor, const Link& l, double time);
   void advance(std::int32_t id, double now);
   struct Ends { std::span<const std::int32_t> receipts, sends; };
   static Ends links_of(const Actor& a, const Record& record);
-  bool can_start(const Actor& a, const Record& record, double& start);
-  bool can_answer(const Actor& a, std::int32_t incoming, double& start);
+  bool can_start(Actor& a, const Record& record);
   bool has_credit(const Link& l, double& start) const;
-  bool settle(Actor& a, const Record& record, double now, double& later);
+  bool settle(Actor& a, const Record& record, double now);
   void execute(Actor& a, const Record& record, double now);
   double reply_and_release(Actor& a, const Record& record, double time, std::size_t bytes);
   void release(Link& l, double time, bool lent);
@@ -208,12 +210,10 @@ double& Simulation::port(std::vector<double>& ports, const Link& l, std::int32_t
 
 // ---- events
 
-/// Queues an event for an actor, unless an earlier one is queued.
-void Simulation::look(std::int32_t actor, double time) {
-  if (actor < 0) return;
-  Actor& a = actors_[actor];
-  if (a.looks_at >= 0 && a.looks_at <= time) return;
-  a.looks_at = time;
+/// Something came on a link: queues an event for the actor at that end, if it waits for this link.
+void Simulation::look(std::int32_t actor, const Link& l, double time) {
+  if (actor < 0 || actors_[actor].awaits != index_of(l)) return;
+  actors_[actor].awaits = -1;
   events_.push({time, actor});
 }
 
@@ -224,28 +224,32 @@ bool Simulation::has_credit(const Link& l, double& start) const {
   return true;
 }
 
-/// A declined lend is answered by a message: does the reverse link have a credit?
-bool Simulation::can_answer(const Actor& a, std::int32_t incoming, double& start) {
-  const Link& l = links_[incoming];
-  return l.messages.front().lent || has_credit(links_[link(a.rank, l.from, a.lane)], start);
-}
-
 Simulation::Ends Simulation::links_of(const Actor& a, const Record& record) {
   const std::size_t end = &record == &a.records.back() ? a.links.size() : (&record + 1)->links_at;
   const std::span<const std::int32_t> all(a.links.data() + record.links_at, end - record.links_at);
   return {all.first(record.receipts), all.subspan(record.receipts)};
 }
 
-/// Whether all that the next slice waits for is known to come, and from when on it can start.
-bool Simulation::can_start(const Actor& a, const Record& record, double& start) {
+/// Whether all that the next slice waits for is known to come; a.start is then when it can start.  Goes on where it
+/// last stopped: what has come does not go away.
+bool Simulation::can_start(Actor& a, const Record& record) {
   const Ends ends = links_of(a, record);
-  for (const std::int32_t i : ends.receipts) {
-    if (links_[i].messages.empty()) return false;
-    start = std::max(start, links_[i].messages.front().available);
-    if (record.reply && !can_answer(a, i, start)) return false;
+  const std::size_t receipts = ends.receipts.size();
+  for (; a.checked < receipts + ends.sends.size(); ++a.checked) {
+    const bool receives = a.checked < receipts;
+    a.awaits = receives ? ends.receipts[a.checked] : ends.sends[a.checked - receipts];
+    const Link& l = links_[a.awaits];
+    if (!receives) {
+      if (!has_credit(l, a.start)) return false;
+      continue;
+    }
+    if (l.messages.empty()) return false;
+    a.start = std::max(a.start, l.messages.front().available);
+    if (!record.reply || l.messages.front().lent) continue;
+    a.awaits = link(a.rank, l.from, a.lane);  // a declined lend is answered by a message
+    if (!has_credit(links_[a.awaits], a.start)) return false;
   }
-  for (const std::int32_t i : ends.sends)
-    if (!has_credit(links_[i], start)) return false;
+  a.awaits = -1;
   return true;
 }
 
@@ -254,47 +258,48 @@ void Simulation::advance(std::int32_t id, double now) {
   Actor& a = actors_[id];
   while (a.tile < result_.tiles && !a.records.empty()) {
     const Record& record = a.records[a.step];
-    double start = a.ready;
     const bool waits = record.operation == Operation::wait;
-    if (!waits && !can_start(a, record, start)) return;
-    if (start > now) return look(id, start);
+    a.start = std::max(a.start, a.ready);
+    if (!(waits ? settle(a, record, now) : can_start(a, record))) return;
+    if (a.start > now) {
+      events_.push({a.start, id});
+      return;
+    }
     if (waits) {
-      double later = -1;
-      if (!settle(a, record, now, later)) return later < 0 ? void() : look(id, later);
       observe(a, now, now);
       result_.seconds = std::max(result_.seconds, now);
       a.slice = result_.slices - 1;
     } else {
       execute(a, record, now);
     }
+    a.checked = 0;
     next(a);
   }
 }
 
-/// Takes what has answered this strand's lends; true once all has.  `later`: when the next known answer comes, or -1.
-bool Simulation::settle(Actor& a, const Record& record, double now, double& later) {
-  bool complete = true;
-  for (const std::int32_t i : links_of(a, record).sends) {
-    Link& l = links_[i];
-    Link& back = links_[link(l.to, l.from, a.lane)];
+/// Takes what has answered this strand's lends, peer by peer.  False: the next answer is not known yet.  Otherwise
+/// a.start is when it is seen, or not after `now`: all are taken.
+bool Simulation::settle(Actor& a, const Record& record, double now) {
+  const Ends ends = links_of(a, record);
+  for (; a.checked < ends.sends.size(); ++a.checked) {
+    Link& l = links_[ends.sends[a.checked]];
     const bool declined = !lends(l);
     for (; l.lent > 0; --l.lent) {
-      if (declined ? back.messages.empty() : l.settled.empty()) break;
-      const double seen = declined ? back.messages.front().available : l.settled.front();
-      if (seen > now) {
-        later = later < 0 ? seen : std::min(later, seen);
-        break;
-      }
+      a.awaits = declined ? link(l.to, l.from, a.lane) : ends.sends[a.checked];
+      Link& answers = links_[a.awaits];
+      if (declined ? answers.messages.empty() : answers.settled.empty()) return false;
+      a.start = std::max(a.start, declined ? answers.messages.front().available : answers.settled.front());
+      if (a.start > now) return true;
       if (declined) {
-        back.messages.pop();
-        release(back, now, false);
+        answers.messages.pop();
+        release(answers, now, false);
       } else {
-        l.settled.pop();
+        answers.settled.pop();
       }
     }
-    complete = complete && l.lent == 0;
   }
-  return complete;
+  a.awaits = -1;
+  return true;
 }
 
 void Simulation::next(Actor& a) {
@@ -372,7 +377,7 @@ void Simulation::release(Link& l, double time, bool lent) {
   const double seen = time + cost_of(l).latency_s;
   l.returned_credits.push(seen);
   if (lent) l.settled.push(seen);
-  look(l.sender, seen);
+  look(l.sender, l, seen);
 }
 
 void Simulation::send(Link& l, Message message, double time, bool reply) {
@@ -391,7 +396,7 @@ void Simulation::send(Link& l, Message message, double time, bool reply) {
   sent_bytes_[l.from] += message.bytes;
   ++result_.messages;
   l.flying.push(message);
-  events_.push({message.begin + cost_of(l).latency_s, ~static_cast<std::int32_t>(&l - links_.data())});
+  events_.push({message.begin + cost_of(l).latency_s, ~index_of(l)});
 }
 
 /// The oldest flying message reaches the receiver's port: ports serve in order of arrival.
@@ -406,21 +411,19 @@ void Simulation::arrive(Link& l, double time) {
   }
   fly(l, m.sent, m.begin, m.available, m.lent, m.reply);
   l.messages.push(m);
-  look(l.receiver, m.available);
+  look(l.receiver, l, m.available);
 }
 
 Cost Simulation::run() {
-  for (std::size_t id = 0; id < actors_.size(); ++id) look(static_cast<std::int32_t>(id), 0);
+  for (std::size_t id = 0; id < actors_.size(); ++id) events_.push({0, static_cast<std::int32_t>(id)});
   while (!events_.empty()) {
     const Event event = events_.top();
     events_.pop();
     if (event.what < 0) {
       arrive(links_[~event.what], event.time);
-      continue;
+    } else {
+      advance(event.what, event.time);
     }
-    if (actors_[event.what].looks_at != event.time) continue;  // an earlier look took its place
-    actors_[event.what].looks_at = -1;
-    advance(event.what, event.time);
   }
   for (const Actor& a : actors_)
     if (a.tile < result_.tiles && !a.records.empty())
