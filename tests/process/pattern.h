@@ -1,7 +1,8 @@
 // Inputs whose results are exact in any order and in every element type, and the results they must give.
 //
-// Element i of rank r depends on a hash of i with 20 values, so that a block in the wrong place shows, and on r, so that
-// a missing or doubled contribution shows.  All partial results are small integers, or such divided by a power of two.
+// Element i of rank r depends on a hash of i with 20 values, so that a block in the wrong place shows, and on r, so
+// that a missing or doubled contribution shows.  All partial results are small integers, or such divided by a power
+// of two.
 #pragma once
 
 #include <cstddef>
