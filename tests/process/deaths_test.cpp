@@ -160,7 +160,8 @@ TEST_CASE("a death in the middle of a long all-reduce") {
         expect_success(ncclMemAlloc(&data, long_count * sizeof(float)), "ncclMemAlloc");
         Said said;
         while (said.result == ncclSuccess) {
-          said = timed(comm, [&] { return ncclAllReduce(data, data, long_count, ncclFloat32, ncclSum, comm, nullptr); });
+          said = timed(
+              comm, [&] { return ncclAllReduce(data, data, long_count, ncclFloat32, ncclSum, comm, nullptr); });
           if (said.result == ncclSuccess) scene->ready.fetch_add(1);
         }
         expect_success(ncclMemFree(data), "ncclMemFree");  // peers may still have it mapped

@@ -218,7 +218,8 @@ TEST_CASE("a forked child can use nothing and end, and its parent goes on") {
         ncclMemFree(memory);
         const bool right = call.result == ncclInvalidUsage && queued.result == ncclInvalidUsage &&
                            made.result == ncclInvalidUsage && contains(call.sentence, "fork");
-        if (!right) std::fprintf(stderr, "%d %d %d %s\n", call.result, queued.result, made.result, call.sentence.c_str());
+        if (!right)
+          std::fprintf(stderr, "%d %d %d %s\n", call.result, queued.result, made.result, call.sentence.c_str());
         if (round == 1) std::exit(right ? 0 : 1);
         ::_exit(right ? 0 : 1);
       }
