@@ -37,9 +37,8 @@ class Fifo {
 
 struct Message {
   std::size_t bytes = 0;
-  bool lent = false, reply = false;
-  double begin = 0, available = 0;  // leaves the sender; can be read by the receiver
-  Trace::Work sent{};
+  bool lent = false;
+  double available = 0;  // when the receiver can read it
 };
 
 struct Link {
@@ -79,7 +78,7 @@ struct Actor {
 class Simulation {
  public:
   Simulation(const Schedule& schedule, const Topology& topology, std::uint64_t bytes, const Parameters& parameters,
-             int root, Trace* trace);
+             int root);
   Cost run();
 
  private:
@@ -100,16 +99,12 @@ class Simulation {
   void execute(Actor& a, const Record& record, double now);
   double reply_and_release(Actor& a, const Record& record, double time, std::size_t bytes);
   void release(Link& l, double time, bool lent);
-  void send(Link& l, Message message, double time, bool reply);
+  void send(Link& l, const Message& message, double time);
   void arrive(Link& l, double time);
   void next(Actor& a);
-  void observe(const Actor& a, double begin, double end);
-  void fly(const Link& l, const Trace::Work& sent, double begin, double end, bool lent, bool reply);
 
   const Topology& topology_;
   const Parameters& parameters_;
-  Trace* trace_;
-  Trace::Work current_{};
   Cost result_;
   std::vector<Actor> actors_;
   std::vector<Link> links_;
@@ -129,8 +124,8 @@ class Simulation {
 // ---- setting up
 
 Simulation::Simulation(const Schedule& schedule, const Topology& topology, std::uint64_t bytes,
-                       const Parameters& parameters, int root, Trace* trace)
-    : topology_(topology), parameters_(parameters), trace_(trace) {
+                       const Parameters& parameters, int root)
+    : topology_(topology), parameters_(parameters) {
   const int ranks = topology.ranks();
   const Collective collective{schedule.kind, ranks, schedule.blocks(ranks), root, 0};
   const int hosts = *std::max_element(topology.host_of_rank.begin(), topology.host_of_rank.end()) + 1;
@@ -266,7 +261,6 @@ void Simulation::advance(std::int32_t id, double now) {
       return;
     }
     if (waits) {
-      observe(a, now, now);
       result_.seconds = std::max(result_.seconds, now);
       a.slice = result_.slices - 1;
     } else {
@@ -312,12 +306,6 @@ void Simulation::next(Actor& a) {
 
 // ---- one slice
 
-void Simulation::observe(const Actor& a, double begin, double end) {
-  if (!trace_) return;
-  current_ = {a.rank, a.strand, static_cast<std::int32_t>(a.step), a.tile, a.slice, begin, end};
-  trace_->works.push_back(current_);
-}
-
 void Simulation::execute(Actor& a, const Record& record, double now) {
   const Piece piece = layouts_[a.rank].piece(record.range, a.tile, a.slice);
   const std::size_t bytes = piece.bytes * piece.segments;
@@ -334,13 +322,12 @@ void Simulation::execute(Actor& a, const Record& record, double now) {
   } else if (record.stores && record.operation != Operation::lend) {
     time += reduce;
   }
-  observe(a, now, time);
   time = reply_and_release(a, record, time, bytes);
   for (const std::int32_t i : ends.sends) {
     Link& l = links_[i];
     const bool lent = record.operation == Operation::lend && lends(l);
     if (lent || record.offers_reply) ++l.lent;
-    send(l, {bytes, lent}, time, false);
+    send(l, {bytes, lent}, time);
   }
   a.ready = time;
   result_.seconds = std::max(result_.seconds, time);
@@ -355,22 +342,16 @@ double Simulation::reply_and_release(Actor& a, const Record& record, double time
       Link& back = links_[link(a.rank, links_[i].from, a.lane)];
       if (m.lent) {
         double& free = port(egress_, back, a.rank);
-        const double begin = std::max(time, free);
-        time = free = begin + cost_of(back).seconds_per_byte * static_cast<double>(bytes);
+        time = free = std::max(time, free) + cost_of(back).seconds_per_byte * static_cast<double>(bytes);
         back.bytes += bytes;
         sent_bytes_[a.rank] += bytes;
-        fly(back, current_, begin, time + cost_of(back).latency_s, true, true);
       } else {
-        send(back, {bytes, false}, time, true);
+        send(back, {bytes, false}, time);
       }
     }
     release(links_[i], time, m.lent);
   }
   return time;
-}
-
-void Simulation::fly(const Link& l, const Trace::Work& sent, double begin, double end, bool lent, bool reply) {
-  if (trace_) trace_->flights.push_back({l.from, l.to, sent, begin, end, lent, reply});
 }
 
 void Simulation::release(Link& l, double time, bool lent) {
@@ -380,7 +361,7 @@ void Simulation::release(Link& l, double time, bool lent) {
   look(l.sender, l, seen);
 }
 
-void Simulation::send(Link& l, Message message, double time, bool reply) {
+void Simulation::send(Link& l, const Message& message, double time) {
   if (l.unused_credits > 0) {
     --l.unused_credits;
   } else {
@@ -388,15 +369,13 @@ void Simulation::send(Link& l, Message message, double time, bool reply) {
   }
   const double duration = message.lent ? 0 : cost_of(l).seconds_per_byte * static_cast<double>(message.bytes);
   double& free = port(egress_, l, l.from);
-  message.begin = message.lent ? time : std::max(time, free);
-  if (!message.lent && l.from != l.to) free = message.begin + duration;
-  message.reply = reply;
-  message.sent = current_;
+  const double begin = message.lent ? time : std::max(time, free);
+  if (!message.lent && l.from != l.to) free = begin + duration;
   l.bytes += message.bytes;
   sent_bytes_[l.from] += message.bytes;
   ++result_.messages;
   l.flying.push(message);
-  events_.push({message.begin + cost_of(l).latency_s, ~index_of(l)});
+  events_.push({begin + cost_of(l).latency_s, ~index_of(l)});
 }
 
 /// The oldest flying message reaches the receiver's port: ports serve in order of arrival.
@@ -409,7 +388,6 @@ void Simulation::arrive(Link& l, double time) {
     m.available = std::max(time, free) + cost_of(l).seconds_per_byte * static_cast<double>(m.bytes);
     free = m.available;
   }
-  fly(l, m.sent, m.begin, m.available, m.lent, m.reply);
   l.messages.push(m);
   look(l.receiver, l, m.available);
 }
@@ -438,12 +416,12 @@ Cost Simulation::run() {
 }  // namespace
 
 Cost cost(CollectiveKind kind, Algorithm algorithm, const Topology& topology, std::uint64_t bytes,
-          const Parameters& parameters, int root, Trace* trace) {
+          const Parameters& parameters, int root) {
   const Schedule* schedule = find(kind, algorithm);
   if (!schedule)
     throw Error(Code::invalid_argument,
                 std::string(name(algorithm)).append(" does not serve ").append(name(kind)));
-  return Simulation(*schedule, topology, bytes, parameters, root, trace).run();
+  return Simulation(*schedule, topology, bytes, parameters, root).run();
 }
 
 }  // namespace rondo::plan

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "plan/layout.h"
 #include "plan/plan.h"
@@ -38,17 +37,9 @@ struct Cost {
   int slices = 0;
 };
 
-/// What happened when, for drawings.
-struct Trace {
-  struct Work { std::int32_t rank, strand, step; std::uint64_t tile; int slice; double begin_s, end_s; };
-  struct Flight { std::int32_t from, to; Work sent; double begin_s, end_s; bool lent, reply; };
-  std::vector<Work> works;
-  std::vector<Flight> flights;
-};
-
 /// `bytes` is the whole buffer; collectives with a block a rank have bytes / ranks in each.  Throws
 /// Error(invalid_argument) if there is no such schedule, or if these credits deadlock it.
 Cost cost(CollectiveKind kind, Algorithm algorithm, const Topology& topology, std::uint64_t bytes,
-          const Parameters& parameters = {}, int root = 0, Trace* trace = nullptr);
+          const Parameters& parameters = {}, int root = 0);
 
 }  // namespace rondo::plan

@@ -2,6 +2,7 @@
 // own (CLI::RuntimeError carries it), 2 for a wrong command line.
 #include <CLI/CLI.hpp>
 
+#include "tools/plan/plan_command.h"
 #include "tools/rondo/info.h"
 #include "tools/run/run_command.h"
 
@@ -11,6 +12,7 @@ int main(int argument_count, char** arguments) {
   app.require_subcommand(1);
   add_run_command(app);
   add_info_command(app);
+  add_plan_command(app);
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::RuntimeError& ended) {

@@ -1,0 +1,68 @@
+"""`rondo plan` as a user meets it: tables, proofs, costs, drawings, JSON, and sentences for wrong requests.
+
+Usage: test_command.py RONDO
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+
+RONDO = sys.argv.pop(1)
+SHIPPED = ["all_reduce ring", "all_reduce star", "all_reduce one_shot", "all_reduce two_shot", "reduce_scatter ring",
+           "reduce_scatter direct", "all_gather ring", "broadcast chain"]
+
+
+def plan(*arguments):
+    return subprocess.run([RONDO, "plan", *arguments], capture_output=True, text=True)
+
+
+class Command(unittest.TestCase):
+    def test_every_schedule_is_printed_proved_costed_and_drawn(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for names in SHIPPED:
+                for ranks in ("1", "2", "5"):
+                    with self.subTest(names=names, ranks=ranks):
+                        path = os.path.join(folder, "plan.svg")
+                        done = plan(*names.split(), "-n", ranks, "--verify", "--cost", "--bytes", "1M", "--svg", path)
+                        self.assertEqual((done.returncode, done.stderr), (0, ""))
+                        self.assertEqual(done.stdout.count("\nrank "), int(ranks))
+                        self.assertIn("\nproved in ", done.stdout)
+                        self.assertIn("\n> " + names.split()[1], done.stdout)
+                        self.assertEqual(xml.parse(path).getroot().tag, "{http://www.w3.org/2000/svg}svg")
+
+    def test_json(self):
+        done = plan("all_reduce", "ring", "--hosts", "2,2", "--json", "--verify", "--cost")
+        answer = json.loads(done.stdout)
+        self.assertEqual([len(p["strands"][0]["steps"]) for p in answer["plans"]], [7] * 4)
+        self.assertEqual(answer["verdict"]["fault"], "none")
+        self.assertEqual(sorted(c["algorithm"] for c in answer["costs"]), ["one_shot", "ring", "star", "two_shot"])
+
+    def test_the_root_and_the_hosts_matter(self):
+        self.assertIn("in[0]", plan("broadcast", "chain", "-n", "3", "--root", "2").stdout.split("rank 2")[1])
+        costs = [json.loads(plan("all_reduce", "ring", "-n", "4", *hosts, "--json", "--cost").stdout)["costs"]
+                 for hosts in ([], ["--hosts", "2,2", "--other-host", "50,0.1"])]
+        ring = [next(c["seconds"] for c in rows if c["algorithm"] == "ring") for rows in costs]
+        self.assertGreater(ring[1], 3 * ring[0])
+
+    def test_wrong_requests_are_refused_with_a_sentence(self):
+        for arguments, says in ((["all_reduce", "rng", "-n", "4"], "all_reduce ring"),
+                                (["all_reduce", "chain", "-n", "4"], "no plan for `all_reduce chain`"),
+                                (["all_reduce", "ring"], "how many ranks"),
+                                (["all_reduce", "ring", "-n", "0"], "--ranks"),
+                                (["all_reduce", "ring", "-n", "3", "--hosts", "2,2"], "adds up to 4"),
+                                (["broadcast", "chain", "-n", "3", "--root", "3"], "0..2"),
+                                (["all_reduce", "ring", "-n", "2", "--bytes", "many"], "bytes")):
+            with self.subTest(arguments=arguments):
+                done = plan(*arguments)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(says, done.stderr)
+        done = plan("all_reduce", "ring", "-n", "2", "--svg", "/nonexistent/plan.svg")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot write /nonexistent/plan.svg", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
