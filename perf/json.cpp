@@ -90,7 +90,7 @@ Json iterations(const IterationTimes& times) {
           {"times_us", times.all_us}};
 }
 
-Json results(const Summary& summary, int aggregated_iterations) {
+Json results(const Summary& summary, int iteration_count) {
   Json list = Json::array();
   for (const Row& row : summary.rows) {
     Json entry = {{"size", row.bytes},
@@ -102,7 +102,7 @@ Json results(const Summary& summary, int aggregated_iterations) {
     if (row.out_of_place.iterations) entry["out_of_place_per_iter"] = iterations(*row.out_of_place.iterations);
     entry["in_place"] = figures(row.in_place);
     if (row.in_place.iterations) entry["in_place_per_iter"] = iterations(*row.in_place.iterations);
-    entry["actual_iterations"] = aggregated_iterations;
+    entry["actual_iterations"] = iteration_count;
     list.push_back(std::move(entry));
   }
   return list;
@@ -122,7 +122,7 @@ std::string json_document(const Options& options, const std::vector<std::string>
       {"env", environment()},
       {"nccl_version", version},
       {"config", configuration(options, places)},
-      {"results", results(summary, options.iterations * options.aggregated)},
+      {"results", results(summary, options.iterations)},
       {"out_of_bounds", {{"count", summary.out_of_bounds}, {"okay", word(summary.out_of_bounds == 0)}}},
       {"different_ranks", summary.different_ranks},
       {"average_bus_bandwidth", {{"bandwidth", summary.busbw()}, {"okay", enough ? word(*enough) : "unchecked"}}},
