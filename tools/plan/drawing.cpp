@@ -130,8 +130,8 @@ void write_box(std::ostream& svg, const plan::Run& run, const Box& box) {
   svg << "<g><title>" << text(s) << "</title><rect x='" << x << "' y='" << y << "' width='" << box_width
       << "' height='" << box_height << "' rx='5' stroke='" << colour(run, s) << "'"
       << (s.finish ? " class='complete'" : "") << "/><text x='" << x_of(box) << "' y='"
-      << y + (ranges.empty() ? 21 : 14) << "'>" << short_name(s.operation) << "</text><text class='range' x='" << x_of(box) << "' y='" << y + 28 << "'>"
-      << ranges << "</text></g>\n";
+      << y + (ranges.empty() ? 21 : 14) << "'>" << short_name(s.operation) << "</text><text class='range' x='"
+      << x_of(box) << "' y='" << y + 28 << "'>" << ranges << "</text></g>\n";
 }
 
 }  // namespace
