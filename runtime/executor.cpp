@@ -3,7 +3,9 @@
 #include "executor.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+
 namespace rondo {
 namespace {
 
@@ -77,6 +79,7 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
 void Run::start(const RunArguments& arguments) {
   a_ = arguments;
   status_ = {};
+  element_shift_ = std::countr_zero(element_bytes(a_.reduction.type));
   const Program& program = *a_.program;
   if (sources_.size() < static_cast<std::size_t>(program.operands_max())) {
     sources_.resize(program.operands_max());
@@ -99,8 +102,8 @@ void Run::start(const RunArguments& arguments) {
     s.replies.clear();
     s.replies.reserve(static_cast<std::size_t>(s.strand->replies_max) * a_.layout.slices());
     s.lent_until.assign(s.strand->destinations.size(), 0);
+    s.tickets.clear();
     if (!a_.alone) {
-      s.tickets.clear();
       for (EndOrder* end : s.strand->ends) s.tickets.push_back(end->taken++);
     }
   }
@@ -170,7 +173,7 @@ void Run::add_target(int index, std::byte* data, std::size_t stride) noexcept {
 /// Reduces sources_ to the first `target_count` of targets_, segment by segment.
 void Run::reduce(const BoundStep& step, int target_count, const Piece& shape) noexcept {
   const int source_count = static_cast<int>(step.operands.size());
-  const std::size_t elements = shape.bytes / element_bytes(a_.reduction.type);
+  const std::size_t elements = shape.bytes >> element_shift_;
   for (int segment = 0;; ++segment) {
     a_.reduce(a_.reduction, sources_.data(), source_count, targets_.data(), target_count, elements, step.finish);
     if (segment + 1 >= shape.segments) return;

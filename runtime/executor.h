@@ -158,6 +158,7 @@ class Run {
   std::byte* base(plan::Space space) const noexcept;
 
   RunArguments a_;
+  int element_shift_ = 0;  // elements are 1 << this bytes: a division a slice would cost as much as the links
   std::vector<StrandState> strands_;
   std::size_t strands_left_ = 0;
   std::vector<Source> sources_;
