@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 RONDO = FOLDER = FAULTY = ""
-PATIENCE_S = 120
+PATIENCE_S = 300
 SHORT = ["-b", "8", "-e", "4K", "-f", "8", "-n", "2"]
 
 

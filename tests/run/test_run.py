@@ -12,7 +12,7 @@ import time
 import unittest
 
 RONDO = ""
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 def run(*arguments, **options):
@@ -161,7 +161,9 @@ class Endings(unittest.TestCase):
         self.assertEqual(result.returncode, 5)
 
     def test_the_others_have_time_to_end_in_good_order(self):
-        result = shell(2, "[ $RANK = 0 ] && exit 5; sleep 0.3; echo saved")
+        with tempfile.TemporaryDirectory() as folder:
+            result = shell(2, "if [ $RANK = 0 ]; then until [ -e $DIR/on ]; do sleep 0.05; done; exit 5; fi; "
+                              ": > $DIR/on; sleep 0.3; echo saved", "--env", "DIR=" + folder)
         self.assertEqual((result.returncode, result.stdout), (5, "saved\n"))
 
     def test_a_rank_that_ends_well_early_stops_nobody(self):
