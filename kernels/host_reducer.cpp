@@ -13,7 +13,7 @@ using kernels::Table;
 
 /// Whether the processor and the operating system know every instruction that the set's kernels are compiled to.
 bool runs_here(InstructionSet set) {
-#if defined(__x86_64__)
+#if defined(RONDO_VECTOR_KERNELS)
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
                     __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("aes") &&
@@ -29,7 +29,7 @@ bool runs_here(InstructionSet set) {
 
 Table make_table(InstructionSet set) {
   Table table;
-#if defined(__x86_64__)
+#if defined(RONDO_VECTOR_KERNELS)
   if (set != InstructionSet::portable) {
     kernels::add_vector_integers(set, table);
     kernels::add_vector_floats(set, table);

@@ -115,8 +115,10 @@ HWY_INLINE void sweep(D d, const K& kernel, const I& inputs, const O& outputs, s
   const std::size_t lanes = hn::Lanes(d), last = elements - lanes;
   const auto last_bits = reduce_at<1>(d, kernel, inputs, last);
   std::size_t index = 0;
-  for (; index + vectors * lanes <= last; index += vectors * lanes) {
-    store_at<vectors>(d, outputs, index, reduce_at<vectors>(d, kernel, inputs, index));
+  if constexpr (vectors > 1) {
+    for (; index + vectors * lanes <= last; index += vectors * lanes) {
+      store_at<vectors>(d, outputs, index, reduce_at<vectors>(d, kernel, inputs, index));
+    }
   }
   for (; index < last; index += lanes) store_at<1>(d, outputs, index, reduce_at<1>(d, kernel, inputs, index));
   store_at<1>(d, outputs, last, last_bits);

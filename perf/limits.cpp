@@ -46,7 +46,7 @@ double median(std::vector<double> values) {
 void* map_shared(std::size_t bytes, bool huge_pages) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    std::fprintf(stderr, "limits: no %zu bytes of shared memory: %s; try a smaller --max\n", bytes,
+    std::fprintf(stderr, "limits_perf: no %zu bytes of shared memory: %s; try a smaller --max\n", bytes,
                  std::strerror(errno));
     std::exit(1);
   }
@@ -80,7 +80,7 @@ class Table {
  public:
   explicit Table(const std::string& csv) : file_(csv.empty() ? nullptr : std::fopen(csv.c_str(), "w"), &std::fclose) {
     if (!csv.empty() && !file_) {
-      std::fprintf(stderr, "limits: cannot write %s: %s\n", csv.c_str(), std::strerror(errno));
+      std::fprintf(stderr, "limits_perf: cannot write %s: %s\n", csv.c_str(), std::strerror(errno));
       std::exit(1);
     }
     if (file_) std::fprintf(file_.get(), "what,cores,bytes,time_us,gbps\n");
@@ -190,7 +190,7 @@ int run(Rank& rank, const Options& options) {
     sizes.push_back(bytes / 128 * 128);
   }
   if (rank.rank() == 0) {
-    std::printf("# limits: loops by hand: %s; %s buffers, %s pages; medians of %d rounds\n", loops().name,
+    std::printf("# limits_perf: loops by hand: %s; %s buffers, %s pages; medians of %d rounds\n", loops().name,
                 options.fresh ? "fresh" : "hot", options.huge_pages ? "huge" : "normal", options.rounds);
     std::printf("#%11s %6s %12s %12s %9s\n", "size(B)", "cores", "what", "time(us)", "GB/s");
   }
@@ -220,7 +220,7 @@ int main(int argc, char** argv) {
   app.add_option("--csv", options.csv, "also write the table to this file");
   CLI11_PARSE(app, argc, argv);
   if (options.bytes_min > options.bytes_max) {
-    std::fprintf(stderr, "limits: --min is larger than --max\n");
+    std::fprintf(stderr, "limits_perf: --min is larger than --max\n");
     return 1;
   }
   auto* shared = new (map_shared(sizeof(Shared), false)) Shared;
@@ -228,7 +228,7 @@ int main(int argc, char** argv) {
   for (float*& buffer : buffers) buffer = static_cast<float*>(map_shared(options.bytes_max, options.huge_pages));
   const pid_t parent = getpid(), child = fork();
   if (child < 0) {
-    std::fprintf(stderr, "limits: fork: %s\n", std::strerror(errno));
+    std::fprintf(stderr, "limits_perf: fork: %s\n", std::strerror(errno));
     return 1;
   }
   if (child == 0) {
