@@ -46,11 +46,13 @@ enum FrameKind : std::uint16_t {
 // Below this, a copy through a slot is cheaper than a system call and its page walks.
 constexpr std::size_t kernel_copy_bytes_min = 16 * 1024;
 
-/// How to find out whether one process may read the other's memory: `value` lies at `address` in process `pid`.
+/// How to find out whether one process may read and write the other's memory: `value` lies at `address` in process
+/// `pid`, and there is room for it at `answer`.
 struct Probe {
   std::uint64_t nonce = 0;  // what the segment holds
   std::int64_t pid = 0;
   std::uint64_t address = 0;
+  std::uint64_t answer = 0;
   std::uint64_t value = 0;
 };
 
@@ -103,13 +105,15 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
   ~Borrowing() override { Regions::instance().unwatch(*this); }
 
   Probe probe(std::uint64_t nonce) const noexcept {
-    return {nonce, ::getpid(), reinterpret_cast<std::uintptr_t>(&probe_value_), probe_value_};
+    return {nonce, ::getpid(), reinterpret_cast<std::uintptr_t>(&probe_value_),
+            reinterpret_cast<std::uintptr_t>(&probe_answer_), probe_value_};
   }
 
-  /// Tries to read what the peer's probe names; tells the peer if that worked.
+  /// Tries to read what the peer's probe names, and to write it back; tells the peer if that worked.
   void try_probe(const Probe& probe) {
     std::uint64_t found = 0;
     if (!transfer(probe.pid, probe.address, &found, sizeof found, false) || found != probe.value) return;
+    if (!transfer(probe.pid, probe.answer, &found, sizeof found, true)) return;
     same_process_ = probe.pid == ::getpid();
     peer_pid_ = probe.pid;
     if (!same_process_) landing_ = std::make_unique<std::byte[]>(limits::slot_bytes);
@@ -200,6 +204,7 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
 
   Wire& wire_;
   const std::uint64_t probe_value_;
+  std::uint64_t probe_answer_ = 0;  // written by the peer
   std::int64_t peer_pid_ = 0;  // 0: its memory can't be read by address
   bool same_process_ = false;
   std::unique_ptr<std::byte[]> landing_;

@@ -181,9 +181,12 @@ class CommunicatorImpl final : public Communicator {
           return peers_.fail(Code::invalid_usage, "calls do not match: " + call + "; " + peers_.describe(m.peer) +
                                                       ", " + theirs, true);
         }
-        default:
-          return peers_.fail(status.code, call + ": " + peers_.describe(std::max(status.peer, 0)) +
-                                              " has left the communicator", true);
+        default: {
+          const int peer = std::max(status.peer, 0);
+          const std::string what = peers_.has_left(peer) ? " has left the communicator"
+                                                         : " has lent memory that cannot be reached any more";
+          return peers_.fail(status.code, call + ": " + peers_.describe(peer) + what, true);
+        }
       }
     } catch (const std::exception&) {
       peers_.fail(status.code, "a call failed, and there was no memory to say which", true);

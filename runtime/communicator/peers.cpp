@@ -27,6 +27,11 @@ std::string Peers::describe(int rank) const {
   return "rank " + std::to_string(rank) + " (host " + member.host + ", pid " + std::to_string(member.pid) + ")";
 }
 
+bool Peers::has_left(int rank) const {
+  const std::lock_guard lock(mutex_);
+  return peers_[rank].left;
+}
+
 void Peers::connect(std::span<const int> peers, control::Deadline deadline) {
   std::unique_lock lock(mutex_);
   const auto open = [&](int peer) { return peers_[peer].connection != nullptr && peers_[peer].connection->ready(); };

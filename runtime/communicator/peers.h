@@ -28,6 +28,7 @@ class Peers final : public Links {
   int ranks() const noexcept { return static_cast<int>(membership_.members.size()); }
   const control::Membership& membership() const noexcept { return membership_; }
   std::string describe(int rank) const;  // "rank 2 (host, pid 123)"
+  bool has_left(int rank) const;
 
   /// Opens what is not open yet; blocks until all are, the communicator fails, or `deadline`.  Throws Error.
   void connect(std::span<const int> peers, control::Deadline deadline);
