@@ -4,7 +4,6 @@
 #include "api/errors.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <mutex>
 
@@ -16,35 +15,38 @@
 namespace rondo::api {
 namespace {
 
+constexpr std::size_t sentence_bytes_max = 1024;
+
+/// Fixed room, so that a failure for want of memory can be told.
 struct LastError {
   std::mutex mutex;
-  std::string sentence;
-};
+  std::size_t bytes = 0;
+  char sentence[sentence_bytes_max];
 
-/// Never destroyed: threads may fail while the process ends.
-LastError& last() {
-  static LastError& error = *new LastError;
-  return error;
-}
+  /// Copies the sentence; gives its size, at most sentence_bytes_max.
+  std::size_t copy(char* to) {
+    const std::lock_guard lock(mutex);
+    std::memcpy(to, sentence, bytes);
+    return bytes;
+  }
+};
+constinit LastError last{};
 
 }  // namespace
 
-ncclResult_t fail(Code code, const std::string& sentence) noexcept {
-  try {
-    {
-      const std::lock_guard lock(last().mutex);
-      last().sentence = sentence;
-    }
-    log::failure(sentence);
-  } catch (...) {
-    // No memory: the code goes out without its sentence.
+ncclResult_t fail(Code code, std::string_view sentence) noexcept {
+  {
+    const std::lock_guard lock(last.mutex);
+    last.bytes = std::min(sentence.size(), sentence_bytes_max);
+    std::memcpy(last.sentence, sentence.data(), last.bytes);
   }
+  log::failure(sentence);
   return translate(code);
 }
 
 std::string last_error() {
-  const std::lock_guard lock(last().mutex);
-  return last().sentence;
+  char text[sentence_bytes_max];
+  return {text, last.copy(text)};
 }
 
 }  // namespace rondo::api
@@ -89,16 +91,18 @@ const char* pncclGetErrorString(ncclResult_t result) {
 }
 
 const char* pncclGetLastError(ncclComm_t comm) {
-  thread_local std::array<char, 1024> text{};
-  guarded("ncclGetLastError", [&] {
-    std::string sentence = comm != nullptr ? comm->failure_sentence() : std::string();
-    if (sentence.empty()) sentence = rondo::api::last_error();
-    const std::size_t bytes = std::min(sentence.size(), text.size() - 1);
-    std::memcpy(text.data(), sentence.data(), bytes);
-    text[bytes] = '\0';
-    return ncclSuccess;
-  });
-  return text.data();
+  thread_local char text[rondo::api::sentence_bytes_max + 1];
+  std::size_t bytes = 0;
+  try {
+    const std::string sentence = comm != nullptr ? comm->failure_sentence() : std::string();
+    bytes = std::min(sentence.size(), rondo::api::sentence_bytes_max);
+    std::memcpy(text, sentence.data(), bytes);
+  } catch (const std::exception&) {
+    // No memory: the last error must do.
+  }
+  if (bytes == 0) bytes = rondo::api::last.copy(text);
+  text[bytes] = '\0';
+  return text;
 }
 
 void pncclResetDebugInit(void) { rondo::log::reset(); }

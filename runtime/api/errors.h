@@ -4,6 +4,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "nccl.h"
@@ -13,7 +14,8 @@ namespace rondo::api {
 inline ncclResult_t translate(Code code) noexcept { return static_cast<ncclResult_t>(code); }
 
 /// Keeps `sentence` as the process's last error, logs it where NCCL_DEBUG asks for it, and gives the code to return.
-ncclResult_t fail(Code code, const std::string& sentence) noexcept;
+/// Needs no memory, but for the log.
+ncclResult_t fail(Code code, std::string_view sentence) noexcept;
 
 /// The last error's sentence, or empty.
 std::string last_error();
@@ -32,7 +34,7 @@ ncclResult_t guarded(const char* call, Body&& body) noexcept {
       return fail(Code::internal_error, std::string(call) + ": " + error.what());
     }
   } catch (...) {
-    return ncclInternalError;  // no memory even for a sentence
+    return fail(Code::system_error, "no memory, not even to say for what");
   }
 }
 
