@@ -1,0 +1,317 @@
+// What communicators use, what they give back, and what happens where the system refuses something: a sentence and the
+// right code on every rank, no crash, no hang, and exact results where the refused thing can be done without.
+#include <catch2/catch.hpp>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "denied.h"
+#include "ranks.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+namespace rondo::test {
+namespace {
+
+constexpr std::size_t mib = 1 << 20;
+
+int lines_of(const char* path) {
+  std::ifstream file(path);
+  int lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  return lines;
+}
+
+/// A line "Name:   123 kB" of a file, in bytes.
+std::size_t amount_in(const char* path, const std::string& name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind(name + ":", 0) == 0) return std::stoull(line.substr(name.size() + 1)) * 1024;
+  }
+  throw std::runtime_error(std::string(path) + " has no " + name);
+}
+
+double cpu_ms() {
+  timespec used;
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) * 1e3 + static_cast<double>(used.tv_nsec) / 1e6;
+}
+
+double now_ms() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void use(ncclComm_t comm, int ranks, std::size_t count) {
+  std::vector<float> data(count, 2.0f);
+  expect_success(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, nullptr), "a call");
+  for (const float value : data) expect(value == static_cast<float>(2 * ranks), "the exact sum");
+}
+
+/// Sets a variable of the children for a while.
+class Setting {
+ public:
+  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Setting() { ::unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
+};
+
+TEST_CASE("communicators give back what they took") {
+  constexpr int warm = 6;
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+    int passed = 0;
+    int fds = 0;
+    int threads = 0;
+    int maps = 0;
+    for (int i = 0; i < warm + 30; ++i) {
+      const ncclComm_t comm = meeting->join(i, rank, 2);
+      void* memory = nullptr;
+      expect_success(ncclMemAlloc(&memory, mib), "ncclMemAlloc");
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        use(comm, 2, 1000);
+        expect_success(ncclAllReduce(memory, memory, mib / 4, ncclFloat32, ncclSum, comm, nullptr), "a call");
+      }
+      if (i % 2 == 0) expect_success(ncclMemFree(memory), "ncclMemFree");
+      expect_success(i % 5 == 4 ? ncclCommAbort(comm) : ncclCommDestroy(comm), "the end");
+      if (i % 2 == 1) expect_success(ncclMemFree(memory), "ncclMemFree");
+      meeting->barrier(2, passed);
+      if (i < warm) {
+        fds = std::max(fds, descriptors_open());
+        threads = std::max(threads, threads_running());
+        maps = std::max(maps, lines_of("/proc/self/maps"));
+      }
+    }
+    expect(descriptors_open() <= fds, "descriptors as before, " + std::to_string(descriptors_open()) + " <= " +
+                                          std::to_string(fds));
+    expect(threads_running() <= threads, "threads as before");
+    if (SANITIZED) return;
+    expect(lines_of("/proc/self/maps") <= maps + 2, "maps as before, " + std::to_string(lines_of("/proc/self/maps")) +
+                                                        " <= " + std::to_string(maps));
+  });
+  REQUIRE(trouble == "");
+}
+
+TEST_CASE("a communicator is small, and idle it uses no processor") {
+  constexpr int ranks = 3;
+  constexpr int communicators = 8;
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, ranks, [&](int rank) {
+    int passed = 0;
+    use(meeting->join(0, rank, ranks), ranks, mib / 4);
+    meeting->barrier(ranks, passed);
+    const std::size_t before = amount_in("/proc/self/smaps_rollup", "Rss");
+    const double begin = now_ms();
+    std::vector<ncclComm_t> comms;
+    for (int i = 1; i <= communicators; ++i) comms.push_back(meeting->join(i, rank, ranks));
+    const double init_ms = (now_ms() - begin) / communicators;
+    for (const ncclComm_t comm : comms) use(comm, ranks, mib / 4);
+    const std::size_t each = (amount_in("/proc/self/smaps_rollup", "Rss") - before) / communicators;
+    meeting->barrier(ranks, passed);
+    const double cpu_before = cpu_ms();
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    const double idle = cpu_ms() - cpu_before;
+    std::printf("  rank %d: %.0f KiB a communicator with %d peers in use, init %.1f ms, idle %.2f ms a second\n", rank,
+                static_cast<double>(each) / 1024, ranks - 1, init_ms, idle);
+    std::fflush(stdout);
+    meeting->barrier(ranks, passed);
+    if (!SANITIZED) expect(each <= mib + (ranks - 1) * mib, "at most 1 MiB and 1 MiB a peer");
+    expect(idle <= 10, "no processor time while idle");
+  });
+  REQUIRE(trouble == "");
+}
+
+/// Enters a world of its own: an empty /tmp, a /dev/shm of one page, its own sockets.  False: not permitted.
+bool enter_small_world() {
+  if (::unshare(CLONE_NEWNS | CLONE_NEWNET) != 0) return false;
+  return ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=4k") == 0 && ::mount("tmpfs", "/tmp", "tmpfs", 0, "") == 0;
+}
+
+int files_in(const char* path) {
+  DIR* const directory = ::opendir(path);
+  int files = 0;
+  while (const dirent* entry = ::readdir(directory)) files += entry->d_name[0] != '.' ? 1 : 0;
+  ::closedir(directory);
+  return files;
+}
+
+TEST_CASE("a tiny /dev/shm is no matter, and nothing has a name") {
+  const Shared<Meeting> meeting;
+  const Shared<std::atomic<int>> refused;
+  World world(1, [&](int, Board&) {
+    if (!enter_small_world()) return refused->store(1);
+    const std::string trouble = run_ranks(Ranks::processes, 3, [&](int rank) {
+      const ncclComm_t comm = meeting->join(0, rank, 3);
+      void* memory = nullptr;
+      expect_success(ncclMemAlloc(&memory, mib), "ncclMemAlloc");
+      for (int i = 0; i < 3; ++i) {
+        expect_success(ncclAllReduce(memory, memory, mib / 4, ncclFloat32, ncclSum, comm, nullptr), "a call");
+        use(comm, 3, 10'000);
+      }
+      expect(files_in("/dev/shm") == 0 && files_in("/tmp") == 0, "no files");
+      if (rank == 1) return;  // leaves all as it is
+      expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+    });
+    if (!trouble.empty()) throw std::runtime_error(trouble);
+    expect(files_in("/dev/shm") == 0 && files_in("/tmp") == 0, "no files afterwards");
+    expect(lines_of("/proc/self/net/unix") <= 1, "no sockets afterwards");
+  });
+  REQUIRE(world.trouble() == "");
+  if (refused->load() != 0) WARN("skipped: this system does not permit namespaces of its own (unshare)");
+}
+
+TEST_CASE("system calls that can be done without") {
+  for (const long call : {SYS_process_vm_readv, SYS_process_vm_writev, SYS_membarrier, SYS_pidfd_open}) {
+    for (const int denied_on : {0, 1, 2}) {  // 2: on both
+      const Shared<Meeting> meeting;
+      const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+        if (denied_on == rank || denied_on == 2) deny(call, EPERM);
+        const ncclComm_t comm = meeting->join(0, rank, 2);
+        for (const std::size_t count : {std::size_t{1}, std::size_t{100'000}, mib}) {
+          for (int i = 0; i < 3; ++i) use(comm, 2, count);
+          if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the other one falls asleep
+        }
+        expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+      });
+      INFO("system call " << call << " denied on " << denied_on);
+      REQUIRE(trouble == "");
+    }
+  }
+}
+
+struct Unlimited {};
+constexpr auto unlimited = [] { return Unlimited(); };
+
+void expect_sentence(ncclResult_t result) {
+  const std::string sentence = ncclGetLastError(nullptr);
+  expect(result == ncclSuccess || sentence.size() > 20, "a sentence for " + std::to_string(result) + ": " + sentence);
+}
+
+/// Joins and calls, each with what `limit()` gives; throws unless they succeed or fail in a sentence.
+template <class Limiter>
+bool survives(int rank, const ncclUniqueId& id, Limiter&& limit) {
+  static float data[10'000];
+  ncclComm_t comm = nullptr;
+  ncclResult_t result = ncclSuccess;
+  {
+    [[maybe_unused]] const auto limited = limit();
+    result = ncclCommInitRank(&comm, 2, id, rank);
+  }
+  expect_sentence(result);
+  expect((comm != nullptr) == (result == ncclSuccess), "a handle only of a communicator that is well");
+  if (result != ncclSuccess) return false;
+  {
+    [[maybe_unused]] const auto limited = limit();
+    result = ncclAllReduce(data, data, std::size(data), ncclFloat32, ncclSum, comm, nullptr);
+  }
+  expect_sentence(result);
+  ncclCommDestroy(comm);
+  return result == ncclSuccess;
+}
+
+TEST_CASE("system calls that cannot be done without fail in a sentence, on every rank") {
+  const Setting timeout("RONDO_TIMEOUT", "2");
+  for (const long call : {SYS_memfd_create, SYS_clone3, SYS_epoll_create1, SYS_socket, SYS_ftruncate, SYS_fallocate}) {
+    for (const int denied_on : {0, 1}) {
+      const Shared<Meeting> meeting;
+      const Shared<std::atomic<int>> successes;
+      const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+        ncclUniqueId id = {};
+        if (denied_on == 1) id = meeting->id(0, rank);  // its process needs what is denied on rank 0
+        if (denied_on == rank) {
+          deny(call, EPERM);
+          if (call == SYS_clone3) deny(SYS_clone, EAGAIN);
+        }
+        if (denied_on == 0 && rank == 0 && ncclGetUniqueId(&id) != ncclSuccess) {
+          expect(std::string(ncclGetLastError(nullptr)).size() > 20, "a sentence");
+          meeting->ready[0].store(-1);
+          return;
+        }
+        if (denied_on == 0 && rank == 0) {
+          meeting->ids[0] = id;
+          meeting->ready[0].store(1);
+        }
+        while (meeting->ready[0].load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (meeting->ready[0].load() < 0) return;
+        if (survives(rank, meeting->ids[0], unlimited)) successes->fetch_add(1);
+      });
+      INFO("system call " << call << " denied on " << denied_on);
+      REQUIRE(trouble == "");
+      REQUIRE(successes->load() % 2 == 0);  // one rank may not need what is denied, but then all goes well
+    }
+  }
+}
+
+TEST_CASE("few descriptors: an error in a sentence, or all goes well") {
+  const Setting timeout("RONDO_TIMEOUT", "1");
+  int well = 0;
+  for (const int more : {0, 1, 2, 3, 5, 7, 8, 9, 10, 11, 12, 14, 20}) {
+    const Shared<Meeting> meeting;
+    const Shared<std::atomic<int>> successes;
+    const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+      const ncclUniqueId id = meeting->id(0, rank);
+      const auto few = [&] { return Limit(RLIMIT_NOFILE, static_cast<std::size_t>(descriptors_open() - 3 + more)); };
+      if (rank == 0 ? survives(rank, id, unlimited) : survives(rank, id, few)) successes->fetch_add(1);
+    });
+    INFO(more << " descriptors");
+    REQUIRE(trouble == "");
+    REQUIRE(successes->load() != 1);
+    well += successes->load();
+  }
+  REQUIRE(well > 0);
+}
+
+TEST_CASE("little memory: an error in a sentence, or all goes well") {
+  if (SANITIZED) return;
+  const Setting timeout("RONDO_TIMEOUT", "2");
+  int well = 0;
+  for (const std::size_t more : {0, 1, 2, 6, 8, 9, 10, 12, 24, 64, 256}) {
+    const Shared<Meeting> meeting;
+    const Shared<std::atomic<int>> successes;
+    const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+      const ncclUniqueId id = meeting->id(0, rank);
+      const auto little = [&] { return Limit(RLIMIT_AS, amount_in("/proc/self/status", "VmSize") + more * mib); };
+      if (rank == 0 ? survives(rank, id, unlimited) : survives(rank, id, little)) successes->fetch_add(1);
+    });
+    INFO(more << " MiB");
+    REQUIRE(trouble == "");
+    REQUIRE(successes->load() != 1);
+    well += successes->load();
+  }
+  REQUIRE(well > 0);
+}
+
+TEST_CASE("more memory than there is") {
+  const std::string trouble = run_ranks(Ranks::processes, 1, [&](int) {
+    void* memory = nullptr;
+    const Said said = timed(nullptr, [&] { return ncclMemAlloc(&memory, std::size_t{1} << 55); });
+    expect_result(said.result, ncclSystemError, "ncclMemAlloc");
+    expect_says(said.sentence, {"36028797018963968 bytes"});
+    expect(memory == nullptr, "no memory");
+  });
+  REQUIRE(trouble == "");
+}
+
+}  // namespace
+}  // namespace rondo::test
