@@ -120,9 +120,15 @@ ncclResult_t let_go(const char* call, ncclComm& comm) {
 /// Claims the handle for Destroy or Abort; gives the state it was in.  Throws Error: another thread was first.
 State close(ncclComm* comm) {
   check_handle(comm);
-  const State before = comm->state.exchange(State::closing);
-  if (before == State::closing) throw Error(Code::invalid_usage, "the communicator is being destroyed or aborted");
-  return before;
+  control::check_not_forked();
+  State before = comm->state.load();
+  for (;;) {
+    if (before == State::closing || before == State::abandoned) {
+      throw Error(Code::invalid_usage, "the communicator is being destroyed or aborted by another thread");
+    }
+    const bool was_ready = before == State::ready || before == State::finalized;
+    if (comm->state.compare_exchange_weak(before, was_ready ? State::closing : State::abandoned)) return before;
+  }
 }
 
 ncclResult_t report(const char* call, ncclComm& comm, Status status) {
@@ -145,7 +151,7 @@ ncclResult_t destroy(ncclComm* comm) {
     comm->release();  // its starter frees it
     return ncclSuccess;
   }
-  if (before != State::ready) return let_go("ncclCommDestroy", *comm);
+  if (before == State::failed) return let_go("ncclCommDestroy", *comm);
   const ncclResult_t result = report("ncclCommDestroy", *comm, comm->communicator->finalize());
   if (result != ncclSuccess) comm->communicator->abort();
   const ncclResult_t freed = let_go("ncclCommDestroy", *comm);
@@ -158,7 +164,7 @@ ncclResult_t abort(ncclComm* comm) {
     comm->release();  // its starter frees it
     return ncclSuccess;
   }
-  if (before == State::ready) comm->communicator->abort();
+  if (before != State::failed) comm->communicator->abort();
   return let_go("ncclCommAbort", *comm);
 }
 
@@ -243,7 +249,7 @@ ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
     if (asyncError == nullptr) throw Error(Code::invalid_argument, "asyncError is NULL");
     const api::Use use(comm);
     const api::State state = comm->state.load(std::memory_order_acquire);
-    const bool started = state == api::State::ready || state == api::State::finalized;
+    const bool started = state == api::State::ready || state == api::State::finalized || state == api::State::closing;
     *asyncError = state == api::State::starting ? ncclInProgress
                   : started                     ? api::translate(comm->communicator->status().code)
                                                 : static_cast<ncclResult_t>(comm->async_error.load());

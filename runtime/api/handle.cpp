@@ -9,10 +9,10 @@ ncclComm::~ncclComm() {
 std::string ncclComm::failure_sentence() {
   if (!rondo::api::is_handle(this)) return {};
   const rondo::api::Use use(this);
+  using enum rondo::api::State;
   const rondo::api::State now = state.load(std::memory_order_acquire);
-  if (now == rondo::api::State::ready || now == rondo::api::State::finalized) {
-    if (!communicator->status().ok()) return communicator->failure_sentence();
-  }
+  const bool was_ready = now == ready || now == finalized || now == closing;
+  if (was_ready && !communicator->status().ok()) return communicator->failure_sentence();
   const std::lock_guard lock(mutex);
   return async_sentence;
 }
@@ -34,6 +34,7 @@ void check_handle(const ncclComm* comm) {
 
 void check_ready(const ncclComm* comm) {
   check_handle(comm);
+  control::check_not_forked();
   switch (comm->state.load(std::memory_order_acquire)) {
     case State::starting:
       throw Error(Code::invalid_usage,
@@ -44,6 +45,7 @@ void check_ready(const ncclComm* comm) {
     case State::finalized:
       throw Error(Code::invalid_usage, "the communicator was finalized; only ncclCommDestroy may follow");
     case State::closing:
+    case State::abandoned:
       throw Error(Code::invalid_usage, "the communicator is being destroyed or aborted by another thread");
     default:
       break;

@@ -24,7 +24,8 @@ enum class State : std::uint64_t {
   starting,                    // its ranks are not all there yet
   failed,                      // it could not start
   finalized,
-  closing,  // Destroy or Abort has been called
+  closing,    // Destroy or Abort has been called; the communicator is there
+  abandoned,  // the same, for one that never was ready
 };
 
 /// An operator of ncclRedOpCreatePreMulSum.
@@ -74,7 +75,7 @@ inline bool in_state(const ncclComm* comm, State state) noexcept {
 inline bool is_handle(const ncclComm* comm) noexcept {
   if (comm == nullptr || reinterpret_cast<std::uintptr_t>(comm) % alignof(ncclComm) != 0) return false;
   const State state = comm->state.load(std::memory_order_acquire);
-  return state >= State::ready && state <= State::closing;
+  return state >= State::ready && state <= State::abandoned;
 }
 
 /// A reference for the time of a call.
@@ -91,7 +92,8 @@ class Use {
 
 /// Throws the Error for a `comm` that is no handle.
 void check_handle(const ncclComm* comm);
-/// Throws the Error for a `comm` whose calls cannot run: no handle, starting, failed, finalized, being freed.
+/// Throws the Error for a `comm` whose calls cannot run: no handle, starting, failed, finalized, being freed; or the
+/// process was forked from the one that made it.
 void check_ready(const ncclComm* comm);
 
 }  // namespace rondo::api

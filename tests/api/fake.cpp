@@ -51,6 +51,10 @@ Status run_call(Communicator& communicator, const Call& call) noexcept {
 
 namespace control {
 
+void check_not_forked() {
+  if (fake::world().forked) throw Error(Code::invalid_usage, "forked");
+}
+
 UniqueId create_unique_id() { return derived_unique_id("random", ""); }
 UniqueId create_derived_root(const std::string& name, const std::string& secret) {
   UniqueId id = derived_unique_id(name, secret);
@@ -59,7 +63,8 @@ UniqueId create_derived_root(const std::string& name, const std::string& secret)
 }
 UniqueId derived_unique_id(const std::string& name, const std::string&) {
   UniqueId id;
-  const std::string text = "r:" + name;
+  std::string text = "r:";
+  text += name;
   std::memcpy(id.bytes, text.data(), std::min<std::size_t>(text.size(), 120));
   return id;
 }

@@ -34,6 +34,7 @@ struct World {
   std::function<void(int rank, int ranks)> join;                    // runs in create(); may throw
   std::function<rondo::Status(const rondo::PendingCall&)> outcome;  // of each call; runs unlocked
   std::atomic<int> alive{0};
+  std::atomic<bool> forked{false};
   void reset();
 };
 World& world();
