@@ -27,8 +27,8 @@ void* Regions::allocate(std::size_t bytes) {
     if (slot.base.load(std::memory_order_relaxed) != 0) continue;
     region.id = next_generation_++ * limits::regions_max + i;
     region.fd = memory.take_descriptor();
-    slot.bytes.store(region.bytes, std::memory_order_relaxed);
-    slot.id.store(region.id, std::memory_order_relaxed);
+    slot.bytes.store(region.bytes, std::memory_order_release);
+    slot.id.store(region.id, std::memory_order_release);
     slot.base.store(reinterpret_cast<std::uintptr_t>(base), std::memory_order_release);
     if (i >= slots_used_.load(std::memory_order_relaxed)) slots_used_.store(i + 1, std::memory_order_release);
     break;
@@ -56,10 +56,11 @@ bool Regions::find(const void* data, std::size_t bytes, Found& found) const noex
   const auto holds = [&](const Slot& slot) noexcept {
     const std::uintptr_t base = slot.base.load(std::memory_order_acquire);
     if (base == 0 || address < base) return false;
-    const std::size_t size = slot.bytes.load(std::memory_order_relaxed);
+    const std::size_t size = slot.bytes.load(std::memory_order_acquire);
     if (address - base > size || bytes > size - (address - base)) return false;
-    found = {slot.id.load(std::memory_order_relaxed), address - base};
-    return true;
+    found = {slot.id.load(std::memory_order_acquire), address - base};
+    // Another thread may have freed the region and given its slot to one of another size: then this was neither.
+    return slot.base.load(std::memory_order_relaxed) == base;
   };
   thread_local std::uint32_t last = 0;  // a thread's lends come from the same few regions
   if (holds(slots_[last])) return true;

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <string>
 
 #include "base/result.h"
@@ -16,6 +17,19 @@ namespace rondo {
 namespace {
 
 constexpr std::size_t huge_page_bytes = 2u << 20;
+
+constexpr std::size_t checked_bytes_min = 64u << 20;
+
+/// What the kernel says it can give without swapping; the largest number where it does not say.
+std::size_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  while (file >> word) {
+    std::size_t kilobytes = 0;
+    if (word == "MemAvailable:" && file >> kilobytes) return kilobytes * 1024;
+  }
+  return SIZE_MAX;
+}
 
 std::string amount(std::size_t bytes) { return std::to_string(bytes) + " bytes of shared memory"; }
 
@@ -33,6 +47,10 @@ SharedMemory SharedMemory::create(const char* name, std::size_t bytes) {
   const std::size_t page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   if (bytes > SIZE_MAX - page) throw Error(Code::system_error, "cannot allocate " + amount(bytes) + ": too large");
   bytes = (bytes + page - 1) / page * page;
+  // Committing more than there is would wake the kernel's out-of-memory killer, not fail.
+  if (const std::size_t most = bytes < checked_bytes_min ? SIZE_MAX : available_bytes(); bytes > most) {
+    throw Error(Code::system_error, "cannot allocate " + amount(bytes) + ": " + std::to_string(most) + " are available");
+  }
   Descriptor fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) throw_system_error("cannot create " + amount(bytes));
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) throw_system_error("cannot size " + amount(bytes));
