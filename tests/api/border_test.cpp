@@ -227,6 +227,7 @@ TEST_CASE("a nonblocking init is in progress until all have joined") {
   ncclUniqueId id;
   REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
   Gate gate;
+  Gate second;
   fake::world().join = [&](int, int) { gate.wait(); };
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -254,11 +255,15 @@ TEST_CASE("a nonblocking init is in progress until all have joined") {
     CHECK(ncclCommAbort(comm) == ncclSuccess);
   }
   SECTION("and can be aborted meanwhile") {
-    Gate second;
     fake::world().join = [&](int, int) { second.wait(); };
     REQUIRE(ncclCommInitRankConfig(&comm, 2, id, 0, &config) == ncclInProgress);
     CHECK(ncclCommAbort(comm) == ncclSuccess);
     second.open();
+    const auto created = [] {
+      const std::lock_guard lock(fake::world().mutex);
+      return fake::world().created.size();
+    };
+    while (created() < 2) std::this_thread::yield();
   }
   while (fake::world().alive != 0) std::this_thread::yield();
   fake::world().reset();
@@ -312,15 +317,18 @@ TEST_CASE("abort from another thread ends a call, and frees") {
     while (call.communicator->status().ok()) std::this_thread::yield();
     return call.communicator->status();
   };
+  ncclResult_t result = ncclSuccess;  // Catch's assertions are not for several threads
   std::thread caller([&] {
     float b = 0;
-    CHECK(ncclAllReduce(&b, &b, 1, ncclFloat, ncclSum, comm, nullptr) == ncclInvalidUsage);
-    CHECK(last() == "ncclAllReduce: the fake failed");
+    result = ncclAllReduce(&b, &b, 1, ncclFloat, ncclSum, comm, nullptr);
   });
   inside.wait();
-  CHECK(ncclCommAbort(comm) == ncclSuccess);
-  CHECK(fake::world().alive == 0);
+  const ncclResult_t aborted = ncclCommAbort(comm);
   caller.join();
+  CHECK(aborted == ncclSuccess);
+  CHECK(result == ncclInvalidUsage);
+  CHECK(last() == "ncclAllReduce: the fake failed");
+  CHECK(fake::world().alive == 0);
   fake::world().reset();
 }
 
