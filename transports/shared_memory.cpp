@@ -75,6 +75,12 @@ SharedMemory SharedMemory::map(int fd, std::size_t bytes) {
   return SharedMemory(map_shared(fd, bytes), bytes, Descriptor());
 }
 
+void SharedMemory::empty() noexcept {
+  if (data_ == nullptr) return;
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  (void)::mmap(data_, bytes_, PROT_READ | PROT_WRITE, flags, -1, 0);  // refused: the mapping stays as it was
+}
+
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   if (this != &other) {
     if (data_ != nullptr) ::munmap(data_, bytes_);

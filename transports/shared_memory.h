@@ -26,6 +26,9 @@ class SharedMemory {
   std::size_t bytes() const noexcept { return bytes_; }
   int fd() const noexcept { return fd_.get(); }
   Descriptor take_descriptor() noexcept { return std::move(fd_); }
+  /// Gives the memory back and leaves zeros of its own at the same addresses: what still reads or writes there, for a
+  /// result that nobody wants any more, neither faults nor is seen by anyone.
+  void empty() noexcept;
   /// Leaves the mapping in place when this object ends.
   void keep() noexcept { data_ = nullptr; }
 

@@ -180,7 +180,8 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
     Mapping& mapping = mapped_here_[Regions::slot_of(body.id)];
     if (mapping.id.load(std::memory_order_relaxed) != body.id) return;
     mapping.id.store(0, std::memory_order_relaxed);
-    mapping.memory = SharedMemory();
+    // Another rank's death may have failed the lender's call, and not yet ours, which may be reading: so no unmapping.
+    mapping.memory.empty();
   }
 
   void confirmed(const Frame& frame) {

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,6 +64,7 @@ World::World(int ranks, const Body& body) : endings_(static_cast<std::size_t>(ra
     const pid_t pid = ::fork();
     if (pid < 0) throw std::runtime_error("cannot fork");
     if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing is left behind by a test that is killed
       int status = 0;
       board_->pids[rank].store(::getpid());
       try {
