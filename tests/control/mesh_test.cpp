@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -98,11 +99,12 @@ TEST_CASE("a close, and an exit without it, are departures, not deaths") {
   for (const bool closes : {true, false}) {
     for (const int leaver : {0, 2}) {
       World world(3, [closes, leaver](int me, Board& board) {
-        auto* rank = new Rank(shared_id(board, me), me, 3);  // not destroyed: the process just ends
+        static std::unique_ptr<Rank> rank;  // outlives the goodbye of a process that just ends
+        rank = std::make_unique<Rank>(shared_id(board, me), me, 3);
         ++board.counters[0];
         expect(board.await(0, 3), "all ranks");
         if (me == leaver) {
-          if (closes) delete rank;
+          if (closes) rank.reset();
           return;
         }
         rank->await_left(leaver);
