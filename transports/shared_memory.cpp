@@ -49,7 +49,8 @@ SharedMemory SharedMemory::create(const char* name, std::size_t bytes) {
   bytes = (bytes + page - 1) / page * page;
   // Committing more than there is would wake the kernel's out-of-memory killer, not fail.
   if (const std::size_t most = bytes < checked_bytes_min ? SIZE_MAX : available_bytes(); bytes > most) {
-    throw Error(Code::system_error, "cannot allocate " + amount(bytes) + ": " + std::to_string(most) + " are available");
+    throw Error(Code::system_error,
+                "cannot allocate " + amount(bytes) + ": " + std::to_string(most) + " are available");
   }
   Descriptor fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) throw_system_error("cannot create " + amount(bytes));
@@ -69,8 +70,8 @@ SharedMemory SharedMemory::map(int fd, std::size_t bytes) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) throw_system_error("cannot inspect a peer's shared memory");
   if (static_cast<std::size_t>(info.st_size) < bytes) {
-    throw Error(Code::system_error, "a peer's shared memory has " + std::to_string(info.st_size) + " bytes, not " +
-                                        std::to_string(bytes));
+    throw Error(Code::system_error,
+                "a peer's shared memory has " + std::to_string(info.st_size) + " bytes, not " + std::to_string(bytes));
   }
   return SharedMemory(map_shared(fd, bytes), bytes, Descriptor());
 }
