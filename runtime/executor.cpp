@@ -182,6 +182,10 @@ void Run::reduce(const BoundStep& step, int target_count, const Piece& shape) no
   }
 }
 
+/// Whether a copy of `in` is left for its receiver to apply the pre-operator to, as it is where `in` is lent: the
+/// receiver accumulates without rounding first, so that all ranks round alike, and lent or copied gives the same bits.
+bool Run::sends_raw(const BoundStep& step) const noexcept { return step.reads_raw && a_.may_lend && !step.finish; }
+
 bool Run::advance(StrandState& s) noexcept {
   if (!s.holds_ends && !acquire(s)) return false;
   if (s.tile == a_.layout.tiles()) return settle(s, s.strand->destinations) && leave(s);
@@ -218,8 +222,11 @@ bool Run::advance(StrandState& s) noexcept {
       add_target(targets++, room, shape.bytes);
     }
   }
+  // `in` alone, to others alone, travels as it is: see Run::sends_raw.
+  const bool raw = sends_raw(step) && step.operands.size() == 1 && !step.target && !step.reply;
+  if (raw) sources_[0].raw = false;
   if (targets > 0) reduce(step, targets, shape);
-  for (const Destination& to : step.to) to.link->commit(bytes, a_.signature, {});
+  for (const Destination& to : step.to) to.link->commit(bytes, a_.signature, {raw, false});
   for (const Operand& operand : step.operands) {
     if (operand.link == nullptr) continue;
     if (step.reply && !operand.link->peek()->lent) operand.reverse->commit(bytes, a_.signature, {});
@@ -242,11 +249,12 @@ bool Run::lend(StrandState& s, const BoundStep& step, const Piece& source, const
       s.lent_until[to.index] = to.link->sent();
       continue;
     }
-    sources_[0] = {from, step.reads_raw};
+    const bool raw = sends_raw(step);
+    sources_[0] = {from, step.reads_raw && !raw};
     source_strides_[0] = source.stride;
     add_target(0, to.link->reserve(bytes), source.bytes);
     reduce(step, 1, source);
-    to.link->commit(bytes, a_.signature, {false, reply != nullptr});
+    to.link->commit(bytes, a_.signature, {raw, reply != nullptr});
     if (reply != nullptr) s.replies.push_back({to.reverse, to.peer, reply, target});
   }
   return next(s);

@@ -145,6 +145,7 @@ class Run {
   };
 
   bool advance(StrandState& s) noexcept;
+  bool sends_raw(const BoundStep& step) const noexcept;
   bool lend(StrandState& s, const BoundStep& step, const plan::Piece& source, const plan::Piece& target) noexcept;
   bool settle(StrandState& s, std::span<const Destination> to) noexcept;
   bool acquire(StrandState& s) noexcept;

@@ -26,7 +26,6 @@ struct LentRange {
 };
 
 enum Kind : std::uint32_t {
-  copied = 0,
   lent = 1u << 31,
   raw = 1u << 30,
   offers_reply = 1u << 29,
@@ -89,7 +88,7 @@ class Sender final : public SendEnd {
   }
 
   void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept override {
-    publish(bytes, flags.offers_reply ? offers_reply : copied, signature);
+    publish(bytes, (flags.raw ? raw : 0u) | (flags.offers_reply ? offers_reply : 0u), signature);
   }
 
   bool lend(const std::byte* source, std::byte* reply, std::size_t bytes, const Signature& signature,
