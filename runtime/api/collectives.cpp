@@ -19,7 +19,7 @@ struct Request {
   const void* in;
   void* out;
   std::size_t count;
-  ncclDataType_t type;
+  int type;  // ncclDataType_t, and perhaps none: only an int may hold any value
   int op;    // ncclRedOp_t; ncclSum where nothing is reduced
   int root;  // 0 where there is none
 };
@@ -72,7 +72,7 @@ inline bool arguments_are_right(const Request& request, const ncclComm& comm) no
 }
 
 /// The operator of ncclRedOpCreatePreMulSum that `op` names.  Throws Error.
-PreMulSum find_operator(ncclComm& comm, int op, ncclDataType_t type) {
+PreMulSum find_operator(ncclComm& comm, int op, int type) {
   const std::lock_guard lock(comm.mutex);
   const std::size_t index = static_cast<std::size_t>(op - ncclNumOps);
   if (op < ncclNumOps || index >= comm.operators.size() || !comm.operators[index].alive) {
