@@ -13,6 +13,11 @@ using plan::Operation;
 using plan::Piece;
 using plan::Space;
 
+/// Whether a message may arrive where it is stored: copied as it is, to one place.  `shape`: the target's piece.
+bool lands(const BoundStep& step, const Piece& shape) noexcept {
+  return step.operands.size() == 1 && step.target && !step.source && !step.finish && shape.segments == 1;
+}
+
 template <typename T>
 void add_distinct(std::vector<T*>& list, T& item) {
   if (std::find(list.begin(), list.end(), &item) == list.end()) list.push_back(&item);
@@ -39,9 +44,11 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
         operand.peer = peer;
         if (peer != plan::here) {
           operand.link = &links.receive_end(peer, strand.lane);
+          if (operand.link->polled()) add_distinct(bound.polled_receivers, *operand.link);
           add_distinct(bound.ends, links.receive_order(peer, strand.lane));
           if (step.reply) {
             operand.reverse = &links.send_end(peer, strand.lane);
+            add_distinct(bound.senders, *operand.reverse);
             add_distinct(bound.ends, links.send_order(peer, strand.lane));
           }
         }
@@ -53,9 +60,11 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
         Destination to;
         to.peer = peer;
         to.link = &links.send_end(peer, strand.lane);
+        add_distinct(bound.senders, *to.link);
         add_distinct(bound.ends, links.send_order(peer, strand.lane));
         if (awaits_reply) {
           to.reverse = &links.receive_end(peer, strand.lane);
+          if (to.reverse->polled()) add_distinct(bound.polled_receivers, *to.reverse);
           add_distinct(bound.ends, links.receive_order(peer, strand.lane));
           ++bound.replies_max;
         }
@@ -70,14 +79,17 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
       targets_max_ = std::max(targets_max_, static_cast<int>(b.to.size() + b.operands.size()) + 1);
       bound.steps.push_back(std::move(b));
     }
+    for (SendEnd* sender : bound.senders) {
+      if (sender->polled()) bound.polled_senders.push_back(sender);
+    }
+    polled_ = polled_ || !bound.polled_senders.empty() || !bound.polled_receivers.empty();
     if (!bound.steps.empty()) strands_.push_back(std::move(bound));
   }
 }
 
 // ---------------------------------------------------------------- one call
 
-void Run::start(const RunArguments& arguments) {
-  a_ = arguments;
+void Run::start() {
   status_ = {};
   element_shift_ = std::countr_zero(element_bytes(a_.reduction.type));
   const Program& program = *a_.program;
@@ -100,8 +112,10 @@ void Run::start(const RunArguments& arguments) {
     s.done = false;
     s.holds_ends = a_.alone;
     s.replies.clear();
-    s.replies.reserve(static_cast<std::size_t>(s.strand->replies_max) * a_.layout.slices());
+    if (s.strand->replies_max > 0) s.replies.reserve(s.strand->replies_max * a_.layout.slices());
     s.lent_until.assign(s.strand->destinations.size(), 0);
+    s.blocked_on_message = nullptr;
+    s.blocked_on_credit = nullptr;
     s.tickets.clear();
     if (!a_.alone) {
       for (EndOrder* end : s.strand->ends) s.tickets.push_back(end->taken++);
@@ -114,7 +128,12 @@ bool Run::progress() noexcept {
   const std::size_t count = a_.program->strands().size();
   for (std::size_t i = 0; i < count; ++i) {
     StrandState& s = strands_[i];
-    while (!s.done && status_.ok() && advance(s)) moved = true;
+    if (s.done) continue;
+    // Most looks find nothing: ask for the one missing message before working out the step again.
+    if (s.blocked_on_message == nullptr || s.blocked_on_message->peek() != nullptr) {
+      while (!s.done && status_.ok() && advance(s)) moved = true;
+    }
+    if (!moved && a_.program->polled()) poll(s);
   }
   return moved;
 }
@@ -127,7 +146,7 @@ std::byte* Run::base(Space space) const noexcept {
   }
 }
 
-bool Run::blocked(StrandState& s, const ReceiveEnd* message, const SendEnd* credit, int peer) noexcept {
+bool Run::blocked(StrandState& s, ReceiveEnd* message, SendEnd* credit, int peer) noexcept {
   s.blocked_on_message = message;
   s.blocked_on_credit = credit;
   s.blocked_peer = peer;
@@ -157,7 +176,10 @@ bool Run::gather_sources(StrandState& s, const BoundStep& step, const Piece& sha
       continue;
     }
     const Message* message = operand.link->peek();
-    if (message == nullptr) return blocked(s, operand.link, nullptr, operand.peer);
+    if (message == nullptr) {
+      if (lands(step, shape)) operand.link->land(base(step.target.space) + shape.offset, bytes);
+      return blocked(s, operand.link, nullptr, operand.peer);
+    }
     if (!matches(*message, bytes, operand.peer)) return false;
     sources_[i] = {message->data, message->raw};
     source_strides_[i] = shape.bytes;
@@ -188,7 +210,7 @@ bool Run::sends_raw(const BoundStep& step) const noexcept { return step.reads_ra
 
 bool Run::advance(StrandState& s) noexcept {
   if (!s.holds_ends && !acquire(s)) return false;
-  if (s.tile == a_.layout.tiles()) return settle(s, s.strand->destinations) && leave(s);
+  if (s.tile == a_.layout.tiles()) return settle(s, s.strand->destinations) && flush(s) && leave(s);
   const BoundStep& step = s.strand->steps[s.step];
   if (step.operation == Operation::wait) {
     if (!settle(s, step.to)) return false;
@@ -244,12 +266,18 @@ bool Run::lend(StrandState& s, const BoundStep& step, const Piece& source, const
   const std::byte* const from = base(step.source.space) + source.offset;
   std::byte* const reply = step.target ? base(step.target.space) + target.offset : nullptr;
   const bool may_lend = a_.may_lend && source.segments == 1 && !step.finish;
+  const bool raw = sends_raw(step);
+  const bool may_send_from = source.segments == 1 && !step.finish && raw == step.reads_raw;
   for (const Destination& to : step.to) {
     if (may_lend && to.link->lend(from, reply, bytes, a_.signature, {step.reads_raw, reply != nullptr})) {
       s.lent_until[to.index] = to.link->sent();
       continue;
     }
-    const bool raw = sends_raw(step);
+    if (may_send_from && to.link->send_from(from, bytes, a_.signature, {raw, reply != nullptr})) {
+      s.lent_until[to.index] = to.link->sent();
+      if (reply != nullptr) s.replies.push_back({to.reverse, to.peer, reply, target});
+      continue;
+    }
     sources_[0] = {from, step.reads_raw && !raw};
     source_strides_[0] = source.stride;
     add_target(0, to.link->reserve(bytes), source.bytes);
@@ -266,10 +294,13 @@ bool Run::settle(StrandState& s, std::span<const Destination> to) noexcept {
     const auto wanted = [&](const Destination& d) { return d.peer == reply.peer; };
     if (reply.link == nullptr || std::none_of(to.begin(), to.end(), wanted)) continue;
     const Message* message = reply.link->peek();
-    if (message == nullptr) return blocked(s, reply.link, nullptr, reply.peer);
     const std::size_t bytes = reply.piece.bytes;
+    if (message == nullptr) {
+      if (reply.piece.segments == 1) reply.link->land(reply.target, bytes);
+      return blocked(s, reply.link, nullptr, reply.peer);
+    }
     if (!matches(*message, bytes * static_cast<std::size_t>(reply.piece.segments), reply.peer)) return false;
-    for (int i = 0; i < reply.piece.segments; ++i) {
+    for (int i = 0; i < reply.piece.segments && message->data != reply.target; ++i) {
       std::memcpy(reply.target + i * reply.piece.stride, message->data + i * bytes, bytes);
     }
     reply.link->release();
@@ -290,6 +321,20 @@ bool Run::next(StrandState& s) noexcept {
   s.step = 0;
   ++s.tile;
   return true;
+}
+
+/// The return rule: what this strand owes must not need this thread any more.
+bool Run::flush(StrandState& s) noexcept {
+  for (SendEnd* sender : s.strand->senders) {
+    if (!sender->flush()) return blocked(s, nullptr, sender, -1);
+  }
+  return true;
+}
+
+/// Moves the ends that move only when asked.
+void Run::poll(const StrandState& s) noexcept {
+  for (SendEnd* sender : s.strand->polled_senders) (void)sender->flush();
+  for (ReceiveEnd* receiver : s.strand->polled_receivers) receiver->poll();
 }
 
 bool Run::leave(StrandState& s) noexcept {
@@ -371,6 +416,9 @@ void execute(std::span<Execution> executions, Waiter& waiter) noexcept {
   const auto running = [](const Execution& execution) { return !over(execution); };
   auto left = static_cast<std::size_t>(std::count_if(executions.begin(), executions.end(), running));
   waiter.moved();
+  waiter.nap(std::any_of(executions.begin(), executions.end(), [](const Execution& e) {
+    return !over(e) && e.run->polled();
+  }));
   while (left > 0) {
     const bool moved = advance_all(executions, left);
     if (moved) {

@@ -66,6 +66,9 @@ struct BoundStrand {
   std::vector<BoundStep> steps;
   std::vector<Destination> destinations;  // distinct
   std::vector<EndOrder*> ends;            // distinct
+  std::vector<SendEnd*> senders;          // distinct: flushed before the strand ends
+  std::vector<SendEnd*> polled_senders;   // of them, those that move only when asked
+  std::vector<ReceiveEnd*> polled_receivers;
   int replies_max = 0;                    // declined lends awaiting a reply, at the most, in slices per m
 };
 
@@ -75,12 +78,14 @@ class Program {
   Program(const plan::Collective& collective, const plan::Plan& plan, int widest, Links& links);
   const plan::Shape& shape() const noexcept { return shape_; }
   const std::vector<BoundStrand>& strands() const noexcept { return strands_; }
+  bool polled() const noexcept { return polled_; }  // some link moves only when asked
   int operands_max() const noexcept { return operands_max_; }
   int targets_max() const noexcept { return targets_max_; }
 
  private:
   plan::Shape shape_;
   std::vector<BoundStrand> strands_;
+  bool polled_ = false;
   int operands_max_ = 1;
   int targets_max_ = 1;
 };
@@ -110,10 +115,17 @@ struct Mismatch {
 /// One call under way.  Reusable; allocates in start() only when a program is larger than those before.
 class Run {
  public:
-  void start(const RunArguments& arguments);
+  void start(const RunArguments& arguments) {
+    a_ = arguments;
+    start();
+  }
+  /// The same call again, with what changed in arguments().
+  void start();
+  RunArguments& arguments() noexcept { return a_; }
   /// Moves every strand as far as it can.  True if anything moved.
   bool progress() noexcept;
   bool done() const noexcept { return strands_left_ == 0; }
+  bool polled() const noexcept { return a_.program->polled(); }
   const Status& status() const noexcept { return status_; }   // not ok: the run is over and its links are unusable
   const Mismatch& mismatch() const noexcept { return mismatch_; }
   const Signature& signature() const noexcept { return a_.signature; }
@@ -139,8 +151,8 @@ class Run {
     std::vector<std::uint64_t> tickets;     // one per strand->ends
     std::vector<std::uint64_t> lent_until;  // per destination: `sent` after the last accepted lend, or 0
     std::vector<Reply> replies;             // in order
-    const ReceiveEnd* blocked_on_message = nullptr;
-    const SendEnd* blocked_on_credit = nullptr;
+    ReceiveEnd* blocked_on_message = nullptr;
+    SendEnd* blocked_on_credit = nullptr;
     int blocked_peer = -1;
   };
 
@@ -151,7 +163,9 @@ class Run {
   bool acquire(StrandState& s) noexcept;
   bool next(StrandState& s) noexcept;
   bool leave(StrandState& s) noexcept;
-  bool blocked(StrandState& s, const ReceiveEnd* message, const SendEnd* credit, int peer) noexcept;
+  bool flush(StrandState& s) noexcept;
+  void poll(const StrandState& s) noexcept;
+  bool blocked(StrandState& s, ReceiveEnd* message, SendEnd* credit, int peer) noexcept;
   bool matches(const Message& message, std::size_t bytes, int peer) noexcept;
   bool gather_sources(StrandState& s, const BoundStep& step, const plan::Piece& shape, std::size_t bytes) noexcept;
   void add_target(int index, std::byte* data, std::size_t stride) noexcept;

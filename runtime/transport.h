@@ -59,7 +59,19 @@ class SendEnd {
   /// reserve() gave room.  False: declined, nothing was sent; copy into the room and commit.
   virtual bool lend(const std::byte* source, std::byte* reply, std::size_t bytes, const Signature& signature,
                     MessageFlags flags) noexcept = 0;
-  /// Messages sent, and messages the receiver released, since the link opened.  sent() - released() <= capacity().
+  /// Like lend(), for links that copy: the bytes leave from `source` itself, which must stay as it is until released()
+  /// counts the message; the receiver sees an ordinary one.  False: not offered; copy into the room and commit.
+  virtual bool send_from(const std::byte* source, std::size_t bytes, const Signature& signature,
+                         MessageFlags flags) noexcept {
+    (void)source, (void)bytes, (void)signature, (void)flags;
+    return false;
+  }
+  /// Pushes what is queued.  True when every byte sent is in shared slots or the kernel's buffers.
+  virtual bool flush() noexcept { return true; }
+  /// Whether the end moves only when it is asked: flush() while a run waits, whatever it waits for.
+  virtual bool polled() const noexcept { return false; }
+  /// Messages sent, and messages the receiver released (or the kernel took), since the link opened.
+  /// sent() - released() <= capacity().
   virtual std::uint64_t sent() const noexcept = 0;
   virtual std::uint64_t released() noexcept = 0;
   virtual int capacity() const noexcept = 0;
@@ -75,6 +87,12 @@ class ReceiveEnd {
   virtual const Message* peek() noexcept = 0;
   /// Gives the peeked message's slot (or lent range) back to the sender.
   virtual void release() noexcept = 0;
+  /// Takes in what has arrived, as far as there is room.  While a run waits, whatever it waits for, if polled().
+  virtual void poll() noexcept {}
+  virtual bool polled() const noexcept { return false; }
+  /// Landing: names where the next message, if it has `bytes` bytes, should go; peek() then shows it there.  A hint,
+  /// good until the message is released; `target` may be written at any time until then.
+  virtual void land(std::byte* target, std::size_t bytes) noexcept { (void)target, (void)bytes; }
   virtual Status status() const noexcept = 0;
 };
 

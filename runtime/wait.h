@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -33,6 +34,9 @@ class Waiter {
     timing_ = slept_ = false;
   }
 
+  /// Some link rings no doorbell (a socket): sleep in short naps.
+  void nap(bool naps) noexcept { naps_ = naps; }
+
   /// Whether this turn may look at what changes rarely (failures): now and then while spinning, always when sleeping.
   bool unhurried() const noexcept { return turns_ % 64 == 63 || timing_; }
 
@@ -42,7 +46,8 @@ class Waiter {
   bool turn(Look&& look) noexcept {
     ++turns_;
     if (style_ == WaitStyle::spin && !slept_) {
-      pause_cpu();
+      // The first looks come at once: an answer from another core takes less than one pause on some processors.
+      if (turns_ > 64) pause_cpu();
       if (turns_ % 256 != 0) return true;
     } else if (!slept_) {
       if (style_ == WaitStyle::yield || turns_ % 4 != 0) sched_yield();
@@ -56,7 +61,8 @@ class Waiter {
     if (waited > patience_) return false;
     if (waited < (style_ == WaitStyle::polite ? polite_for : spin_for)) return true;
     slept_ = true;
-    const auto left = std::chrono::duration_cast<std::chrono::microseconds>(patience_ - waited).count() + 1;
+    auto left = std::chrono::duration_cast<std::chrono::microseconds>(patience_ - waited).count() + 1;
+    if (naps_) left = std::min<decltype(left)>(left, nap_us);
     doorbell_.sleep(static_cast<std::uint64_t>(left), [&]() noexcept {
       if (!look()) return true;
       moved();
@@ -68,12 +74,14 @@ class Waiter {
  private:
   static constexpr std::chrono::nanoseconds spin_for{1'000'000};
   static constexpr std::chrono::nanoseconds polite_for{50'000};
+  static constexpr int nap_us = 100;
   WaitStyle style_;
   Doorbell& doorbell_;
   std::chrono::nanoseconds patience_;
   std::uint64_t turns_ = 0;
   bool timing_ = false;
   bool slept_ = false;
+  bool naps_ = false;
   Clock::time_point began_;
 };
 

@@ -84,7 +84,8 @@ std::uint64_t random_number() {
 /// The two ends of one lane.
 struct Lane {
   Lane(slots::Ring& outgoing, slots::Ring& incoming, slots::Peer& peer)
-      : send(outgoing, peer), receive(incoming, peer) {}
+      : send(outgoing, peer, acknowledged), receive(incoming, peer, acknowledged) {}
+  slots::Acknowledged acknowledged;
   slots::Sender send;
   slots::Receiver receive;
 };

@@ -38,6 +38,7 @@ struct alignas(limits::cache_line_bytes) Header {
   std::atomic<std::uint32_t> sequence{0};  // number of the message + 1
   std::uint32_t bytes_and_kind = 0;
   Signature signature;
+  std::uint32_t released = 0;  // messages of the reverse link that the sender of this one has released
   std::byte payload[limits::inline_bytes] = {};
 };
 static_assert(sizeof(Header) == limits::cache_line_bytes);
@@ -67,6 +68,13 @@ class Lender {
   virtual std::byte* at(std::uint32_t region, std::uint64_t offset) noexcept = 0;
 };
 
+/// What the two ends of one rank tell each other, so that an answer carries the release of what it answers and nobody
+/// has to fetch the counter.
+struct Acknowledged {
+  std::uint32_t here = 0;   // messages of the incoming link that this rank has released
+  std::uint32_t there = 0;  // messages of the outgoing link that the peer has released, as its last message said
+};
+
 /// What both ends of one connection share: the peer's state and how to wake it.
 struct Peer {
   int rank = -1;
@@ -78,11 +86,16 @@ struct Peer {
 /// The ends begin after `first` messages (0, except in tests of the 32-bit counters' wrap).
 class Sender final : public SendEnd {
  public:
-  Sender(Ring& ring, Peer& peer, std::uint64_t first = 0) noexcept
-      : ring_(ring), peer_(peer), sent_(first), released_(first) {}
+  Sender(Ring& ring, Peer& peer, Acknowledged& acknowledged, std::uint64_t first = 0) noexcept
+      : ring_(ring), peer_(peer), acknowledged_(acknowledged), sent_(first), released_(first) {
+    acknowledged_.there = static_cast<std::uint32_t>(first);
+  }
 
   std::byte* reserve(std::size_t bytes) noexcept override {
-    if (sent_ - released_ == limits::credits && sent_ - released() == limits::credits) return nullptr;
+    if (sent_ - released_ == limits::credits) {
+      advance_to(acknowledged_.there);
+      if (sent_ - released_ == limits::credits && sent_ - released() == limits::credits) return nullptr;
+    }
     const std::size_t slot = sent_ % limits::credits;
     return bytes <= limits::inline_bytes ? ring_.headers[slot].payload : ring_.payloads[slot];
   }
@@ -111,8 +124,7 @@ class Sender final : public SendEnd {
 
   std::uint64_t sent() const noexcept override { return sent_; }
   std::uint64_t released() noexcept override {
-    const std::uint32_t now = ring_.released.load(std::memory_order_acquire);
-    released_ += static_cast<std::uint32_t>(now - static_cast<std::uint32_t>(released_));
+    advance_to(ring_.released.load(std::memory_order_acquire));
     return released_;
   }
   int capacity() const noexcept override { return limits::credits; }
@@ -126,20 +138,31 @@ class Sender final : public SendEnd {
     Header& header = ring_.headers[sent_ % limits::credits];
     header.bytes_and_kind = static_cast<std::uint32_t>(bytes) | kind;
     header.signature = signature;
+    header.released = acknowledged_.here;
     ++sent_;
     header.sequence.store(static_cast<std::uint32_t>(sent_), std::memory_order_release);
     ring(*peer_.doorbell);
   }
 
+  /// Either count may be the older one.
+  void advance_to(std::uint32_t count) noexcept {
+    const std::uint32_t step = count - static_cast<std::uint32_t>(released_);
+    if (step <= limits::credits) released_ += step;
+  }
+
   Ring& ring_;
   Peer& peer_;
+  Acknowledged& acknowledged_;
   std::uint64_t sent_;
   std::uint64_t released_;
 };
 
 class Receiver final : public ReceiveEnd {
  public:
-  Receiver(Ring& ring, Peer& peer, std::uint64_t first = 0) noexcept : ring_(ring), peer_(peer), received_(first) {}
+  Receiver(Ring& ring, Peer& peer, Acknowledged& acknowledged, std::uint64_t first = 0) noexcept
+      : ring_(ring), peer_(peer), acknowledged_(acknowledged), received_(first) {
+    acknowledged_.here = static_cast<std::uint32_t>(first);
+  }
 
   const Message* peek() noexcept override {
     if (peeked_) return &message_;
@@ -156,7 +179,8 @@ class Receiver final : public ReceiveEnd {
     }
     peeked_ = false;
     ++received_;
-    ring_.released.store(static_cast<std::uint32_t>(received_), std::memory_order_release);
+    acknowledged_.here = static_cast<std::uint32_t>(received_);
+    ring_.released.store(acknowledged_.here, std::memory_order_release);
     ring(*peer_.doorbell);
   }
 
@@ -172,6 +196,7 @@ class Receiver final : public ReceiveEnd {
     message_.raw = (word & raw) != 0;
     message_.offers_reply = (word & offers_reply) != 0;
     message_.signature = header.signature;
+    acknowledged_.there = header.released;
     message_.reply = nullptr;
     if (!message_.lent) {
       message_.data = message_.bytes <= limits::inline_bytes ? header.payload : ring_.payloads[slot];
@@ -213,6 +238,7 @@ class Receiver final : public ReceiveEnd {
 
   Ring& ring_;
   Peer& peer_;
+  Acknowledged& acknowledged_;
   std::uint64_t received_;
   std::uint64_t reply_address_ = 0;
   bool peeked_ = false;

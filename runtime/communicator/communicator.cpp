@@ -76,7 +76,9 @@ class CommunicatorImpl final : public Communicator {
         topology_(plan::Topology::one_host(peers_.ranks())),
         patience_(std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000))),
         style_(cpu_for_each(membership) ? WaitStyle::spin : WaitStyle::yield),
-        name_(options.name) {
+        name_(options.name),
+        doorbell_(control::doorbell()) {
+    runs_.push_back(std::make_unique<PreparedRun>());
     if (log::enabled(log::Subsystem::init)) announce();
   }
 
@@ -109,7 +111,7 @@ class CommunicatorImpl final : public Communicator {
     if (finalized_) return {};
     finalized_ = true;
     const Deadline deadline = Clock::now() + patience_;
-    if (status().ok()) wait_for_turn(turns_taken_.load(), deadline);
+    if (status().ok()) wait_for_turn(turns_taken_.load());
     peers_.close(status().ok() ? deadline : Clock::now() + std::chrono::milliseconds(limits::abort_timeout_ms));
     return {};
   }
@@ -118,47 +120,56 @@ class CommunicatorImpl final : public Communicator {
   std::chrono::nanoseconds patience() const noexcept { return patience_; }
   Supervision supervision() const noexcept { return {&peers_.failed()}; }
 
-  /// Blocks until every call before `turn` is over.  False: the communicator failed, or waited too long.
-  bool wait_for_turn(std::uint64_t turn, Deadline deadline) noexcept {
+  /// Blocks until every call before `turn` is over.  False: that took too long.
+  bool wait_for_turn(std::uint64_t turn) noexcept {
     if (turns_done_.load(std::memory_order_acquire) == turn) [[likely]] return true;
+    const Deadline deadline = Clock::now() + patience_;
     std::unique_lock lock(turn_mutex_);
     turn_waiters_.fetch_add(1);
-    const bool come = turn_changed_.wait_until(lock, deadline, [&] { return turns_done_.load() >= turn; });
+    // end_turns() looks for waiters without a barrier and may miss one that has just come: hence the short sleeps.
+    bool come = false;
+    while (!(come = turns_done_.load() >= turn) && Clock::now() < deadline) {
+      turn_changed_.wait_for(lock, std::chrono::milliseconds(1));
+    }
     turn_waiters_.fetch_sub(1);
     return come;
   }
 
+  /// Only whoever has the turn ends it.
   void end_turns(std::uint64_t count) noexcept {
-    turns_done_.fetch_add(count);
-    if (turn_waiters_.load() == 0) [[likely]] return;
+    turns_done_.store(turns_done_.load(std::memory_order_relaxed) + count, std::memory_order_release);
+    if (turn_waiters_.load(std::memory_order_relaxed) == 0) [[likely]] return;
     const std::lock_guard lock(turn_mutex_);
     turn_changed_.notify_all();
+  }
+
+  /// A call like the last one, with nothing before it and nothing wrong: the path of small messages.  False: take the
+  /// other one.
+  bool run_again(const Call& call, std::uint64_t turn, Status& status) noexcept {
+    PreparedRun& prepared = *runs_.front();
+    if (turns_done_.load(std::memory_order_acquire) != turn || !prepared.serves(call) ||
+        peers_.failed().load(std::memory_order_acquire) != 0) {
+      return false;
+    }
+    begin(prepared, call, turn, true);
+    Execution execution{&prepared.run, supervision(), {}};
+    Waiter waiter(style_, doorbell_, patience_);
+    execute(std::span(&execution, 1), waiter);
+    if (!execution.status.ok()) [[unlikely]] {
+      fail(prepared.run, execution.status);
+      execution.status = this->status();
+    }
+    status = execution.status;
+    end_turns(1);
+    return true;
   }
 
   /// Makes `call` ready in the `index`-th run of this batch.  Throws Error: no link, no memory.
   Run& prepare(const Call& call, std::uint64_t turn, std::size_t index, bool alone) {
     while (runs_.size() <= index) runs_.push_back(std::make_unique<PreparedRun>());
     PreparedRun& prepared = *runs_[index];
-    const bool same = prepared.program != nullptr && prepared.kind == call.kind && prepared.count == call.count &&
-                      prepared.type == call.type && prepared.root == call.root;
-    if (!same) lay_out(prepared, call);
-    RunArguments a;
-    a.program = prepared.program;
-    a.layout = prepared.layout;
-    a.in = static_cast<const std::byte*>(call.in);
-    a.out = static_cast<std::byte*>(call.out);
-    a.scratch = prepared.scratch.data();
-    a.reduction = {call.type, call.op, ranks(), call.scalar};
-    a.reduce = reducer_.find(call.type, call.op);
-    a.signature = {call.count,
-                   static_cast<std::uint32_t>(turn),
-                   static_cast<std::uint8_t>(call.kind),
-                   static_cast<std::uint8_t>(call.type),
-                   static_cast<std::uint8_t>(call.op),
-                   static_cast<std::uint8_t>(call.root)};
-    a.may_lend = call.op != Operator::premul_sum;
-    a.alone = alone;
-    prepared.run.start(a);
+    if (!prepared.serves(call)) lay_out(prepared, call);
+    begin(prepared, call, turn, alone);
     return prepared.run;
   }
 
@@ -196,16 +207,27 @@ class CommunicatorImpl final : public Communicator {
   void fail(const Error& error) noexcept { peers_.fail(error.code(), error.what(), true); }
 
  private:
+  /// A run, and the last call it was laid out for.
   struct PreparedRun {
-    const Program* program = nullptr;
-    CollectiveKind kind{};
-    std::uint64_t count = 0;
-    DataType type{};
-    int root = 0;
-    plan::Layout layout;
+    bool laid_out = false;
+    Call call;
     std::vector<std::byte> scratch;
     Run run;
+    bool serves(const Call& next) const noexcept {
+      return laid_out && call.kind == next.kind && call.count == next.count && call.type == next.type &&
+             call.op == next.op && call.root == next.root;
+    }
   };
+
+  static void begin(PreparedRun& prepared, const Call& call, std::uint64_t turn, bool alone) {
+    RunArguments& a = prepared.run.arguments();
+    a.in = static_cast<const std::byte*>(call.in);
+    a.out = static_cast<std::byte*>(call.out);
+    a.reduction.scalar = call.scalar;
+    a.signature.call = static_cast<std::uint32_t>(turn);
+    a.alone = alone;
+    prepared.run.start();
+  }
 
   /// Once per communicator: what was agreed and what it will use.
   void announce() const {
@@ -234,15 +256,24 @@ class CommunicatorImpl final : public Communicator {
                        call.kind == CollectiveKind::reduce;
     const std::uint64_t bytes = call.count * element_bytes(call.type) * (whole ? 1 : ranks());
     const Choice choice = chooser_.choose(call.kind, bytes);
-    prepared.program = nullptr;  // stays so if anything below throws
+    prepared.laid_out = false;  // stays so if anything below throws
     const Program& program = bind(collective, choice.algorithm);
-    prepared.layout = plan::Layout(program.shape(), call.count, call.type, choice.cut);
-    prepared.scratch.resize(prepared.layout.scratch_bytes());
-    prepared.kind = call.kind;
-    prepared.count = call.count;
-    prepared.type = call.type;
-    prepared.root = call.root;
-    prepared.program = &program;
+    RunArguments& a = prepared.run.arguments();
+    a.program = &program;
+    a.layout = plan::Layout(program.shape(), call.count, call.type, choice.cut);
+    prepared.scratch.resize(a.layout.scratch_bytes());
+    a.scratch = prepared.scratch.data();
+    a.reduction = {call.type, call.op, ranks(), 0};
+    a.reduce = reducer_.find(call.type, call.op);
+    a.signature = {call.count,
+                   0,
+                   static_cast<std::uint8_t>(call.kind),
+                   static_cast<std::uint8_t>(call.type),
+                   static_cast<std::uint8_t>(call.op),
+                   static_cast<std::uint8_t>(call.root)};
+    a.may_lend = call.op != Operator::premul_sum;
+    prepared.call = call;
+    prepared.laid_out = true;
   }
 
   const Program& bind(plan::Collective collective, plan::Algorithm algorithm) {
@@ -275,6 +306,7 @@ class CommunicatorImpl final : public Communicator {
   const std::chrono::nanoseconds patience_;
   const WaitStyle style_;
   const std::string name_;
+  Doorbell& doorbell_;
 
   std::atomic<std::uint64_t> turns_taken_{0};
   alignas(limits::cache_line_bytes) std::atomic<std::uint64_t> turns_done_{0};
@@ -328,7 +360,7 @@ void prepare(Batch& batch) noexcept {
     }
     item.first = index == 0;
     execution.supervision = item.communicator->supervision();
-    if (item.first && !item.communicator->wait_for_turn(call.turn, Clock::now() + item.communicator->patience())) {
+    if (item.first && !item.communicator->wait_for_turn(call.turn)) {
       item.communicator->fail(Error(Code::timeout, "timed out waiting for earlier calls on this communicator"));
     }
     if (execution.status = item.communicator->status(); !execution.status.ok()) continue;
@@ -384,7 +416,10 @@ Status run_calls(std::span<PendingCall> calls, Patience patience) noexcept {
 }
 
 Status run_call(Communicator& communicator, const Call& call) noexcept {
-  PendingCall pending{&communicator, call, communicator.take_turn()};
+  CommunicatorImpl& self = impl(communicator);
+  const std::uint64_t turn = self.take_turn();
+  if (Status status; self.run_again(call, turn, status)) return status;
+  PendingCall pending{&communicator, call, turn};
   return run_calls(std::span(&pending, 1), Patience::caller);
 }
 

@@ -83,8 +83,10 @@ class SlotsPair final : public Pair {
       }
     }
     for (int rank = 0; rank < 2; ++rank) {
-      senders_.push_back(std::make_unique<rondo::slots::Sender>(*rings_[rank], peers_[rank], first));
-      receivers_.push_back(std::make_unique<rondo::slots::Receiver>(*rings_[1 - rank], peers_[rank], first));
+      auto& acknowledged = acknowledged_[rank];
+      senders_.push_back(std::make_unique<rondo::slots::Sender>(*rings_[rank], peers_[rank], acknowledged, first));
+      receivers_.push_back(
+          std::make_unique<rondo::slots::Receiver>(*rings_[1 - rank], peers_[rank], acknowledged, first));
     }
   }
   rondo::SendEnd& send_end(int rank) override { return *senders_[rank]; }
@@ -99,6 +101,7 @@ class SlotsPair final : public Pair {
   rondo::DoorbellPage doorbells_[2];
   rondo::slots::Peer peers_[2];
   std::unique_ptr<rondo::slots::Ring> rings_[2];
+  rondo::slots::Acknowledged acknowledged_[2];
   std::vector<std::unique_ptr<rondo::slots::Sender>> senders_;
   std::vector<std::unique_ptr<rondo::slots::Receiver>> receivers_;
 };

@@ -39,7 +39,7 @@ inline void prove(const Schedule& schedule, const Topology& topology, int root, 
   const Run run = build_run(schedule, topology, root);
   for (const Plan& plan : run.plans)
     for (const Strand& strand : plan.strands) REQUIRE(strand.lane < limits::lanes_max);
-  REQUIRE(schedule.credits(slices, ranks) <= limits::credits);
+  REQUIRE(schedule.credits(limits::slices_max, ranks) <= limits::credits);
   for (const Options& mode : modes(schedule, ranks, slices)) {
     INFO(name(schedule.kind) << " " << name(schedule.algorithm) << ", " << ranks << " ranks, root " << root << ", "
                              << slices << " slices, " << (mode.in_place.empty() ? "out of" : "in") << " place, "
