@@ -387,7 +387,9 @@ Status run_batch(Batch& batch, Patience patience) noexcept {
   for (std::size_t i = 0; i < batch.items.size(); ++i) {
     Batch::Item& item = batch.items[i];
     const Status status = batch.executions[i].status;
-    if (!status.ok() && item.run != nullptr) item.communicator->fail(*item.run, status);
+    // A communicator that has failed has its sentence; only what the run itself met is still to be told.
+    const bool news = !status.ok() && item.run != nullptr && item.communicator->status().ok();
+    if (news) item.communicator->fail(*item.run, status);
     if (first.ok() && !status.ok()) first = item.communicator->status();
   }
   for (const Batch::Item& item : batch.items) item.communicator->end_turns(1);
