@@ -148,7 +148,7 @@ class CommunicatorImpl final : public Communicator {
   bool run_again(const Call& call, std::uint64_t turn, Status& status) noexcept {
     PreparedRun& prepared = *runs_.front();
     if (turns_done_.load(std::memory_order_acquire) != turn || !prepared.serves(call) ||
-        peers_.failed().load(std::memory_order_acquire) != 0) {
+        !this->status().ok()) {
       return false;
     }
     begin(prepared, call, turn, true);
@@ -175,6 +175,7 @@ class CommunicatorImpl final : public Communicator {
 
   /// Turns the failure of a run into the communicator's, with a sentence.
   void fail(const Run& run, Status status) noexcept {
+    if (!this->status().ok()) return;  // it has its sentence; the run was only ended with it
     try {
       const std::string call = "rank " + std::to_string(rank()) + ", " + describe_call(run.signature());
       switch (status.code) {
@@ -387,9 +388,7 @@ Status run_batch(Batch& batch, Patience patience) noexcept {
   for (std::size_t i = 0; i < batch.items.size(); ++i) {
     Batch::Item& item = batch.items[i];
     const Status status = batch.executions[i].status;
-    // A communicator that has failed has its sentence; only what the run itself met is still to be told.
-    const bool news = !status.ok() && item.run != nullptr && item.communicator->status().ok();
-    if (news) item.communicator->fail(*item.run, status);
+    if (!status.ok() && item.run != nullptr) item.communicator->fail(*item.run, status);
     if (first.ok() && !status.ok()) first = item.communicator->status();
   }
   for (const Batch::Item& item : batch.items) item.communicator->end_turns(1);
