@@ -56,6 +56,7 @@ struct BoundStep {
   bool finish = false;
   bool reply = false;
   bool reads_raw = false;         // the source range is `in` of a collective that reduces
+  bool same_piece = false;        // the target's blocks are the source's, of `in` and `out`: one piece serves both
   plan::Range source;
   plan::Range target;
   std::vector<Operand> operands;  // in the order of reduction
