@@ -165,13 +165,15 @@ bool Run::acquire(StrandState& s) noexcept {
 }
 
 [[gnu::always_inline]] inline bool Run::matches(const Message& message, std::size_t bytes, int peer) noexcept {
-  if (message.signature == a_.signature && message.bytes == bytes) [[likely]] return true;
+  if (message.signature == a_.signature && message.bytes == bytes) [[likely]]
+    return true;
   mismatch_ = {peer, message.signature, static_cast<std::uint32_t>(bytes), message.bytes};
   status_ = {Code::invalid_usage, peer};
   return false;
 }
 
-[[gnu::always_inline]] inline bool Run::gather_sources(StrandState& s, const BoundStep& step, const Piece& shape, std::size_t bytes) noexcept {
+[[gnu::always_inline]] inline bool Run::gather_sources(StrandState& s, const BoundStep& step, const Piece& shape,
+                                                       std::size_t bytes) noexcept {
   for (std::size_t i = 0; i < step.operands.size(); ++i) {
     const Operand& operand = step.operands[i];
     if (operand.link == nullptr) {
@@ -222,9 +224,7 @@ bool Run::advance(StrandState& s) noexcept {
     return next(s);
   }
   const Piece source = step.source ? a_.layout.piece(step.source, s.tile, s.slice) : Piece{};
-  const Piece target = step.same_piece ? source
-                       : step.target   ? a_.layout.piece(step.target, s.tile, s.slice)
-                                       : Piece{};
+  const Piece target = step.same_piece ? source : step.target ? a_.layout.piece(step.target, s.tile, s.slice) : Piece{};
   if (step.operation == Operation::lend) return lend(s, step, source, target);
 
   const Piece& shape = step.source ? source : target;
@@ -422,9 +422,8 @@ void execute(std::span<Execution> executions, Waiter& waiter) noexcept {
   const auto running = [](const Execution& execution) { return !over(execution); };
   auto left = static_cast<std::size_t>(std::count_if(executions.begin(), executions.end(), running));
   waiter.moved();
-  waiter.nap(std::any_of(executions.begin(), executions.end(), [](const Execution& e) {
-    return !over(e) && e.run->polled();
-  }));
+  waiter.nap(std::any_of(executions.begin(), executions.end(),
+                         [](const Execution& e) { return !over(e) && e.run->polled(); }));
   while (left > 0) {
     const bool moved = advance_all(executions, left);
     if (moved) {
