@@ -223,7 +223,7 @@ TEST_CASE("a rank that ends without destroy fails only the calls that need it") 
     const ncclComm_t all = scene->meeting.join(0, rank, 3);
     const ncclComm_t pair = rank < 2 ? scene->meeting.join(1, rank, 2) : nullptr;
     expect_success(all_reduce_floats(all, 100), "a sound call");
-    if (rank == 2) return;  // no destroy: the process ends
+    if (rank == 2) return leave(all);  // the process ends
     while (scene->ready.load() == 0) sleep_ms(1);
     sleep_ms(200);
     expect_success(all_reduce_floats(pair, 100), "a call without the rank that left");
@@ -252,6 +252,7 @@ TEST_CASE("what a rank sent before it left still arrives") {
       float value = static_cast<float>(rank + 1);
       expect_success(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr), "the last call");
       if (value != 6) throw std::runtime_error("a wrong sum");
+      leave(comm);
     });
     REQUIRE(trouble == "");
   }

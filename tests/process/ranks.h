@@ -60,6 +60,9 @@ void expect_says(const std::string& text, std::initializer_list<std::string> par
 enum class Ranks : std::uint8_t { processes, threads };
 std::string run_ranks(Ranks how, int ranks, const std::function<void(int rank)>& body);
 
+/// Keeps a handle that this process will not destroy: left behind on purpose, it is no leak.
+void leave(ncclComm_t comm);
+
 /// What a call said, and how long it took.
 struct Said {
   ncclResult_t result = ncclSuccess;

@@ -118,7 +118,8 @@ TEST_CASE("a communicator is small, and idle it uses no processor") {
   const Shared<Meeting> meeting;
   const std::string trouble = run_ranks(Ranks::processes, ranks, [&](int rank) {
     int passed = 0;
-    use(meeting->join(0, rank, ranks), ranks, mib / 4);
+    const ncclComm_t first = meeting->join(0, rank, ranks);
+    use(first, ranks, mib / 4);
     meeting->barrier(ranks, passed);
     const std::size_t before = amount_in("/proc/self/smaps_rollup", "Rss");
     const double begin = now_ms();
@@ -137,6 +138,8 @@ TEST_CASE("a communicator is small, and idle it uses no processor") {
     meeting->barrier(ranks, passed);
     if (!SANITIZED) expect(each <= mib + (ranks - 1) * mib, "at most 1 MiB and 1 MiB a peer");
     expect(idle <= 10, "no processor time while idle");
+    comms.push_back(first);
+    for (const ncclComm_t comm : comms) expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
   });
   REQUIRE(trouble == "");
 }
@@ -170,7 +173,7 @@ TEST_CASE("a tiny /dev/shm is no matter, and nothing has a name") {
         use(comm, 3, 10'000);
       }
       expect(files_in("/dev/shm") == 0 && files_in("/tmp") == 0, "no files");
-      if (rank == 1) return;  // leaves all as it is
+      if (rank == 1) return leave(comm);
       expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
     });
     if (!trouble.empty()) throw std::runtime_error(trouble);
