@@ -58,7 +58,10 @@ class Fold {
     Storage bits;
     std::memcpy(&bits, data + index * sizeof(Storage), sizeof(Storage));
     const Value value = Format::decode(bits);
-    return scales<Format, op> && raw ? combine<Operator::prod>(value, scale) : value;
+    if (!scales<Format, op> || !raw) return value;
+    const Value product = combine<Operator::prod>(value, scale);
+    // A product with a rank's own scalar travels rounded: round it here too, so that all ranks add the same values.
+    return op == Operator::premul_sum ? Format::decode(Format::encode(product)) : product;
   }
   static void load(const Source& source, std::size_t offset, std::size_t count, Value scale, Value* values) noexcept {
     for (std::size_t i = 0; i < count; ++i) values[i] = read(source.data + offset, i, scale, source.raw);

@@ -259,7 +259,8 @@ struct Fold : Kernel<Format, Combine> {
   }
 };
 
-/// Sums whose raw operands are multiplied first.
+/// Sums whose raw operands are multiplied first.  A product with a rank's own scalar (premul_sum) rounds to the element
+/// type at once: other ranks get it so rounded, and all must add the same values.
 template <class Format, Operator op>
 struct ScaledSum : Kernel<Format, AddLanes> {
   using Value = typename Format::Value;
@@ -267,9 +268,13 @@ struct ScaledSum : Kernel<Format, AddLanes> {
 
   explicit ScaledSum(Value factor) : scale{Value(1), factor} {}
   template <class D, class V>
-  HWY_INLINE V before(D, V values, bool raw) const {
+  HWY_INLINE V before(D d, V values, bool raw) const {
     const typename Vectors<Format>::template ValueTag<D> dv;
-    return each_by<MulLanes>(values, hn::Set(dv, scale[raw]));
+    const V product = each_by<MulLanes>(values, hn::Set(dv, scale[raw]));
+    if constexpr (op == Operator::premul_sum) {
+      if (raw) return Vectors<Format>::unpack(d, Vectors<Format>::pack(d, product));
+    }
+    return product;
   }
 
   static void reduce(const Reduction& reduction, const Source* sources, int source_count, std::byte* const* targets,

@@ -13,7 +13,8 @@ struct Reduction {
   DataType type = DataType::float32;
   Operator op = Operator::sum;
   int ranks = 1;             // avg: floats multiply each raw operand by 1/ranks, integers divide the finished sum
-  std::uint64_t scalar = 0;  // premul_sum: the bits of this rank's scalar, in `type`, low bytes first
+  std::uint64_t scalar = 0;  // premul_sum: the bits of this rank's scalar, in `type`, low bytes first; products round
+                             // to `type`, as where they travel
 };
 
 /// One operand.  `raw` data are elements of some rank's `in`: the pre-operator (avg on floats, premul_sum) applies.

@@ -108,6 +108,7 @@ inline std::uint64_t reduce_float(const rondo::Reduction& reduction, const std::
   for (std::size_t k = 0; k < operands.size(); ++k) {
     double value = decode(type, operands[k]);
     if (scales && raw[k]) value = rounded(type, value * scale);
+    if (reduction.op == Operator::premul_sum && raw[k]) value = decode(type, encode(type, value));
     if (k == 0) {
       result = value, chosen = operands[k];
       continue;

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int ranks = 5;
 constexpr ncclDataType_t rounding[] = {ncclFloat16, ncclFloat32, ncclFloat64, ncclBfloat16, ncclFloat8e4m3};
-constexpr ncclRedOp_t ops[] = {ncclSum, ncclProd, ncclAvg};
+constexpr ncclRedOp_t premul = ncclNumOps;  // stands for an operator of the run's own
+constexpr ncclRedOp_t ops[] = {ncclSum, ncclProd, ncclAvg, premul};
 constexpr std::size_t counts[] = {1, 333, 60'000};
 constexpr std::size_t results = std::size(rounding) * std::size(ops) * std::size(counts);
 
@@ -56,7 +57,14 @@ std::vector<std::uint64_t> run(const char* algorithm, Ranks how) {
       for (const ncclRedOp_t op : ops) {
         for (const std::size_t count : counts) {
           std::vector<unsigned char> data = draw(type, count, static_cast<unsigned>(rank));
-          expect_success(ncclAllReduce(data.data(), data.data(), count, type, op, comm, nullptr), "a call");
+          ncclRedOp_t used = op;
+          if (op == premul) {
+            std::uint64_t scalar = encode(type, 1.0 + 0.25 * rank);
+            const ncclResult_t made = ncclRedOpCreatePreMulSum(&used, &scalar, type, ncclScalarHostImmediate, comm);
+            expect_success(made, "ncclRedOpCreatePreMulSum");
+          }
+          expect_success(ncclAllReduce(data.data(), data.data(), count, type, used, comm, nullptr), "a call");
+          if (op == premul) expect_success(ncclRedOpDestroy(used, comm), "ncclRedOpDestroy");
           hashes->of[rank][number++] = hash(data);
         }
       }
@@ -69,7 +77,8 @@ std::vector<std::uint64_t> run(const char* algorithm, Ranks how) {
   const std::vector<std::uint64_t> first(std::begin(hashes->of[0]), std::end(hashes->of[0]));
   for (std::size_t i = 0; i < results; ++i) {
     for (int rank = 1; rank < ranks; ++rank) {
-      INFO("rank " << rank << ", type " << rounding[i / 9] << ", op " << ops[i / 3 % 3] << ", count " << counts[i % 3]);
+      INFO("rank " << rank << ", type " << rounding[i / 12] << ", op " << ops[i / 3 % 4]);
+      INFO("count " << counts[i % 3]);
       CHECK(hashes->of[rank][i] == first[i]);
     }
   }
