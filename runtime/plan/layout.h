@@ -39,7 +39,7 @@ struct Piece {
 struct Cut {
   std::size_t slot_bytes = limits::slot_bytes;    // no message is larger
   int slices_max = limits::slices_max;            // m, at the most
-  std::size_t slice_bytes_min = 8 * 1024;         // use fewer slices rather than smaller ones
+  std::size_t slice_bytes_min = 32 * 1024;        // use fewer slices rather than smaller ones
 };
 
 class Layout {
