@@ -82,8 +82,9 @@ Files read_files() {
   return files;
 }
 
+/// Never destroyed: the library's threads may read variables while the process exits.
 const Files& files() {
-  static const Files read = read_files();
+  static const Files& read = *new Files(read_files());
   return read;
 }
 

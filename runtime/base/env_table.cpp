@@ -114,7 +114,8 @@ constexpr Variable rows[] = {
 }  // namespace
 
 const std::vector<Variable>& table() {
-  static const std::vector<Variable> table(std::begin(rows), std::end(rows));
+  // Never destroyed: the library's threads may read variables while the process exits.
+  static const auto& table = *new std::vector<Variable>(std::begin(rows), std::end(rows));
   return table;
 }
 

@@ -146,9 +146,10 @@ std::shared_ptr<const Settings> read_settings() {
 }
 
 /// The settings are read at the first use and replaced by reset(); shared, as a line in flight keeps the old ones.
+/// Never destroyed: the control thread may log while the process exits.
 std::shared_ptr<const Settings> settings(bool read_again = false) {
   static std::mutex mutex;
-  static std::shared_ptr<const Settings> current;
+  static auto& current = *new std::shared_ptr<const Settings>;
   const std::lock_guard lock(mutex);
   if (current == nullptr || read_again) current = read_settings();
   return current;

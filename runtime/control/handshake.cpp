@@ -46,12 +46,12 @@ std::optional<Proof> decode_proof(View body) {
 }
 
 Mac server_mac(const Secret& secret, const Hello& hello, const Nonce& server_nonce) {
-  static const std::string role = "rondo server";
+  const std::string role = "rondo server";
   return authenticate(secret, {view(role), encode(hello), server_nonce});
 }
 
 Mac client_mac(const Secret& secret, const Hello& hello, const Nonce& server_nonce, View greeting) {
-  static const std::string role = "rondo client";
+  const std::string role = "rondo client";
   return authenticate(secret, {view(role), encode(hello), server_nonce, greeting});
 }
 

@@ -73,7 +73,7 @@ RootAddress derive(const std::string& name, const std::string& secret) {
     throw Error(Code::invalid_argument, "the rendezvous name '" + name + "' must have 1 to " +
                                             std::to_string(limits::rendezvous_name_bytes_max) + " characters");
   }
-  static const std::string role = "rondo rendezvous";
+  const std::string role = "rondo rendezvous";
   RootAddress address;
   address.name = name;
   address.derived = true;

@@ -57,7 +57,8 @@ int block_a_rank(int ranks) { return ranks; }
 
 const std::vector<Schedule>& schedules() {
   using enum CollectiveKind;
-  static const std::vector<Schedule> table = {
+  // Never destroyed: a queue's worker may look a schedule up while the process exits.
+  static const auto& table = *new std::vector<Schedule>{
       // kind         algorithm            build                  credits                      blocks  left fold  lends
       {all_reduce, Algorithm::ring, ring_all_reduce, all_slices_and_one, block_a_rank, false, false},
       {all_reduce, Algorithm::star, star_all_reduce, half_of_slices, one_block, true, false},
