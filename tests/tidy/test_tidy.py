@@ -49,6 +49,7 @@ CANARIES = [
     ("kernels/note.cpp", OPEN + "// TO" + "DO: later\n", "unfinished: a note"),
     ("kernels/macro.cpp", OPEN + "#define TWICE(x) ((x) + (x))\n", "macro: TWICE"),
     ("kernels/word.cpp", OPEN + "int chunk_bytes;\n", "word: 'chunk' is called"),
+    ("kernels/static.cpp", OPEN + "  static const std::vector<int> table = {1};\n", "static: destroyed at exit"),
     ("kernels/case.cpp", OPEN + "struct wrong_case {};\n", "warning: case: types"),
     ("plans/a.md", "A room that does not exist.\n", "rooms: not an entry"),
     ("docs/verb.md", "Run `tools/dev dance`.\n", "documents: `tools/dev dance` does not exist"),

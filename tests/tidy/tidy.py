@@ -145,6 +145,9 @@ def check_words(report, path, lines):
                     better = WORDS.get(word.lower()) or WORDS[word.lower().rstrip("s")]
                     report.fail(path, number, "word", f"'{word}' is called {better} here")
         code = code.split("//")[0]
+        if path.startswith(("runtime/", "transports/", "kernels/")) and \
+                re.match(r"\s*static (const )?std::(string|vector|map|set|list|function|\w+_ptr)\b[^&(]*[={;]", code):
+            report.fail(path, number, "static", "destroyed at exit while threads run: make it a reference to a new one")
         if re.match(r"\s*(class|struct|enum class|enum)\s+(alignas\(.*?\)\s*)?[a-z]\w*\s*[:{]", code) and \
                 path not in MACRO_FILES and not re.search(r"\b(p?nccl|rondo|hash\b|less\b|formatter\b)", code):
             report.warn(path, number, "case", "types are TitleCase")
