@@ -153,7 +153,7 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
   std::byte* at(std::uint32_t region, std::uint64_t offset) noexcept override {
     const Mapping& mapping = mapped_here_[Regions::slot_of(region)];
     if (mapping.id.load(std::memory_order_acquire) != region) return nullptr;
-    return static_cast<std::byte*>(mapping.memory.data()) + offset;
+    return mapping.base.load(std::memory_order_relaxed) + offset;
   }
 
   void gone(std::uint32_t id) noexcept override {
@@ -172,6 +172,7 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
     mapping.memory = SharedMemory::map(frame.descriptors[0].get(), body.bytes);
     // Fill the page tables here, on the control thread, rather than by faults in the middle of a collective.
     ::madvise(mapping.memory.data(), body.bytes, MADV_POPULATE_WRITE);
+    mapping.base.store(static_cast<std::byte*>(mapping.memory.data()), std::memory_order_relaxed);
     mapping.id.store(body.id, std::memory_order_release);
     wire_.send(region_ready, bytes_of(body));
   }
@@ -191,8 +192,10 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
   }
 
  private:
+  /// `memory` is the control thread's; others look at `id` and `base`.
   struct Mapping {
     std::atomic<std::uint32_t> id{0};
+    std::atomic<std::byte*> base{nullptr};
     SharedMemory memory;
   };
 
