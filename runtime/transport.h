@@ -103,11 +103,16 @@ struct Frame {
   std::vector<Descriptor> descriptors;
 };
 
+inline constexpr std::uint16_t socket_frame = 0xffff;  // see Wire::connect_sockets
+
 /// A reliable ordered channel of frames to one peer.  Any thread may send; sends never block (they queue).  Descriptors
 /// are duplicated; the caller keeps its own.
 class Wire {
  public:
   virtual ~Wire() = default;
+  /// Connects `count` stream sockets between the two processes, proved on both sides like the wire itself.  Each side's
+  /// Connection then gets `count` frames of kind socket_frame: a socket, and its index as a 32-bit number.
+  virtual void connect_sockets(int count) = 0;
   virtual void send(std::uint16_t kind, std::span<const std::byte> body, std::span<const int> descriptors = {}) = 0;
 };
 

@@ -20,6 +20,11 @@ inline constexpr std::size_t cache_line_bytes = 64;
 inline constexpr int regions_max = 1024;              // ncclMemAlloc regions that can be lent at one time
 inline constexpr int abort_timeout_ms = 5000;
 
+// A host that is gone is noticed by TCP itself after about (probes + 1) * keepalive seconds.
+inline constexpr int tcp_keepalive_s = 5;
+inline constexpr int tcp_keepalive_probes = 3;
+inline constexpr int sockets_per_link_max = 64;
+
 // The control plane.
 inline constexpr std::size_t frame_bytes_max = 64 * 1024;      // body of a control frame
 inline constexpr std::size_t handshake_bytes_max = 1024;       // body of a frame before the peer has proved itself
