@@ -1,5 +1,5 @@
-// TCP between two ranks.  The lower rank asks the control plane to connect the sockets; both get them as frames, proved to
-// come from the peer, and make a link each way of them (tcp_stream.h).
+// TCP between two ranks.  The lower rank asks the control plane to connect the sockets; both get them as frames, proved
+// to come from the peer, and make a link each way of them (tcp_stream.h).
 #include "tcp.h"
 
 #include <fcntl.h>
@@ -40,39 +40,45 @@ void configure(int socket) {
 class TcpConnection final : public Connection {
  public:
   TcpConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int sockets_per_link)
-      : doorbell_(doorbell), sockets_per_link_(sockets_per_link), sockets_(limits::lanes_max * sockets_per_link) {
-    peer_.rank = peer;
+      : doorbell_(doorbell),
+        sockets_per_link_(sockets_per_link),
+        sockets_(static_cast<std::size_t>(limits::lanes_max * sockets_per_link)),
+        peer_(peer) {
     if (initiator) wire.connect_sockets(static_cast<int>(sockets_.size()));
   }
 
   void receive(Frame& frame) override {
-    std::uint32_t index = 0;
-    if (frame.kind != socket_frame || frame.body.size() != sizeof index || frame.descriptors.size() != 1) {
-      throw Error(Code::internal_error, "an unknown frame for TCP links, " + std::to_string(frame.kind));
+    SocketPlace place;
+    if (frame.kind != socket_frame || frame.body.size() != sizeof place || frame.descriptors.size() != 1) {
+      throw Error(Code::invalid_usage, "the peer opens links of another transport; RONDO_TRANSPORT must be the same on "
+                                       "all ranks");
     }
-    std::memcpy(&index, frame.body.data(), sizeof index);
-    if (index >= sockets_.size()) {
-      throw Error(Code::invalid_usage, "the peer opens more than " + std::to_string(sockets_.size()) +
-                                           " data sockets; NCCL_NSOCKS_PERTHREAD and NCCL_SOCKET_NTHREADS must be the "
-                                           "same on all ranks");
+    std::memcpy(&place, frame.body.data(), sizeof place);
+    if (place.count != sockets_.size() || place.index >= place.count) {
+      throw Error(Code::invalid_usage, "the peer opens " + std::to_string(place.count) + " data sockets, not " +
+                                           std::to_string(sockets_.size()) + "; NCCL_NSOCKS_PERTHREAD and "
+                                           "NCCL_SOCKET_NTHREADS must be the same on all ranks");
     }
-    if (sockets_[index]) throw Error(Code::internal_error, "a data socket came twice");
+    if (sockets_[place.index]) throw Error(Code::internal_error, "a data socket came twice");
     configure(frame.descriptors[0].get());
-    sockets_[index] = std::move(frame.descriptors[0]);
+    sockets_[place.index] = std::move(frame.descriptors[0]);
     if (++arrived_ == sockets_.size()) open();
   }
 
   bool ready() const noexcept override { return ready_.load(std::memory_order_acquire); }
+  void finish() noexcept override {
+    if (!ready()) return;
+    for (const Descriptor& socket : sockets_) ::shutdown(socket.get(), SHUT_WR);
+  }
   void fail(Code code) noexcept override {
-    peer_.fail(code);
+    peer_.tell(code);
     wake_sleepers(doorbell_.page());
   }
   SendEnd& send_end(int lane) noexcept override { return *senders_[lane]; }
   ReceiveEnd& receive_end(int lane) noexcept override { return *receivers_[lane]; }
   std::string describe() const override {
     return "TCP, " + std::to_string(sockets_per_link_) + (sockets_per_link_ == 1 ? " socket, " : " sockets, ") +
-           std::to_string(limits::credits) + " slots of " + std::to_string(limits::slot_bytes / 1024) +
-           " KiB each way";
+           std::to_string(limits::credits) + " slots of " + std::to_string(limits::slot_bytes / 1024) + " KiB each way";
   }
 
  private:

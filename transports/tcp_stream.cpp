@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 namespace rondo::tcp {
@@ -19,6 +20,18 @@ constexpr std::uint32_t bytes_mask = (1u << 30) - 1;
 bool try_later() noexcept { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS; }
 
 }  // namespace
+
+std::int64_t Peer::now_ms() noexcept {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+Status Peer::receive_status() const noexcept {
+  if (const int failed = failed_.load(std::memory_order_acquire); failed != 0) return {static_cast<Code>(failed), rank_};
+  const int told = told_.load(std::memory_order_acquire);
+  if (told == 0 || now_ms() - told_at_ms_.load(std::memory_order_relaxed) < limits::stream_end_timeout_ms) return {};
+  return {static_cast<Code>(told), rank_};
+}
 
 // ---------------------------------------------------------------- sending
 
@@ -49,7 +62,8 @@ void Sender::enqueue(const std::byte* data, std::size_t bytes, const Signature& 
                      MessageFlags flags) noexcept {
   Slot& slot = slots_[sent_ % limits::credits];
   slot.header.sequence = static_cast<std::uint32_t>(sent_ + 1);
-  slot.header.bytes_and_kind = static_cast<std::uint32_t>(bytes) | (flags.offers_reply ? offers_reply : 0u) | (flags.raw ? raw : 0u);
+  slot.header.bytes_and_kind =
+      static_cast<std::uint32_t>(bytes) | (flags.offers_reply ? offers_reply : 0u) | (flags.raw ? raw : 0u);
   slot.header.signature = signature;
   slot.data = data;
   slot.bytes = bytes;
@@ -110,7 +124,7 @@ Receiver::Receiver(std::vector<int> sockets, Peer& peer)
 
 const Message* Receiver::peek() noexcept {
   Slot& slot = slots_[received_ % limits::credits];
-  if (!slot.complete) fill(streams_[received_ % streams_.size()]);
+  if (!slot.complete) poll();
   return slot.complete ? &slot.message : nullptr;
 }
 
@@ -134,8 +148,10 @@ void Receiver::land(std::byte* target, std::size_t bytes) noexcept {
 
 std::size_t Receiver::bytes_of(const Header& header) const noexcept { return header.bytes_and_kind & bytes_mask; }
 
-/// Takes messages out of the socket while there are any, and room for them.
+/// Takes messages out of the socket while there are any, and room for them.  A read that got less than it asked for
+/// has emptied the socket: no further call to hear so.
 void Receiver::fill(Stream& stream) noexcept {
+  bool drained = false;
   while (stream.next - received_ < limits::credits) {
     const std::size_t staged = stream.end - stream.begin;
     if (!stream.has_header) {
@@ -146,7 +162,7 @@ void Receiver::fill(Stream& stream) noexcept {
       std::memmove(stream.staged.data(), stream.staged.data() + stream.begin, staged);
       stream.begin = 0;
       stream.end = staged;
-      if (!read(stream, 0)) return;
+      if (drained || !read(stream, 0, drained)) return;
       continue;
     }
     const std::size_t missing = bytes_of(stream.header) - stream.got;
@@ -158,12 +174,12 @@ void Receiver::fill(Stream& stream) noexcept {
       close(stream);
     } else {
       stream.begin = stream.end = 0;
-      if (!read(stream, missing - here)) return;
+      if (drained || !read(stream, missing - here, drained)) return;
     }
   }
 }
 
-bool Receiver::read(Stream& stream, std::size_t missing) noexcept {
+bool Receiver::read(Stream& stream, std::size_t missing, bool& drained) noexcept {
   iovec parts[2];
   std::size_t count = 0;
   if (missing > 0) parts[count++] = {stream.target + stream.got, missing};
@@ -176,6 +192,7 @@ bool Receiver::read(Stream& stream, std::size_t missing) noexcept {
     if (bytes == 0 || !try_later()) peer_.fail(Code::remote_error);
     return false;
   }
+  drained = static_cast<std::size_t>(bytes) < missing + stream.staged.size() - stream.end;
   const std::size_t mine = std::min(missing, static_cast<std::size_t>(bytes));
   stream.got += mine;
   stream.end += static_cast<std::size_t>(bytes) - mine;

@@ -3,7 +3,8 @@
 // Message i travels on socket i modulo the number of sockets, as a 24-byte header and its bytes.  The sender holds up to
 // `credits` messages that the kernel has not taken yet; the receiver takes up to `credits` messages out of the kernel,
 // whatever the strand waits for, so that neither end ever depends on the other's kernel buffers.  There are no credit
-// messages: a full receiver stops reading, and TCP's own window does the rest.  Nothing here blocks.
+// messages: a full receiver stops reading, and TCP's own window does the rest.  So a sender can be ahead of its
+// receiver's releases by more than `credits`, as far as the kernel buffers.  Nothing here blocks.
 #pragma once
 
 #include <array>
@@ -27,14 +28,33 @@ struct Header {
 static_assert(sizeof(Header) == 24);
 
 /// Why nothing more can come from the peer; shared by both ends.
-struct Peer {
-  int rank = -1;
-  std::atomic<int> code{0};  // Code
-  Status status() const noexcept { return {static_cast<Code>(code.load(std::memory_order_acquire)), rank}; }
-  void fail(Code why) noexcept {
+class Peer {
+ public:
+  explicit Peer(int rank) : rank_(rank) {}
+  /// The streams say so: their end, an error, garbage.
+  void fail(Code why) noexcept { set(failed_, why); }
+  /// The control plane says so, which may overtake what is still in the streams.  Any thread.
+  void tell(Code why) noexcept {
+    told_at_ms_.store(now_ms(), std::memory_order_relaxed);
+    set(told_, why);
+  }
+  Status send_status() const noexcept {
+    const int failed = failed_.load(std::memory_order_acquire);
+    return {static_cast<Code>(failed != 0 ? failed : told_.load(std::memory_order_acquire)), rank_};
+  }
+  /// Counts what was told only when the streams have had time to end by themselves.
+  Status receive_status() const noexcept;
+
+ private:
+  static std::int64_t now_ms() noexcept;
+  static void set(std::atomic<int>& code, Code why) noexcept {
     int none = 0;
     code.compare_exchange_strong(none, static_cast<int>(why), std::memory_order_acq_rel);
   }
+  const int rank_;
+  std::atomic<int> failed_{0};  // Code
+  std::atomic<int> told_{0};    // Code
+  std::atomic<std::int64_t> told_at_ms_{0};
 };
 
 class Sender final : public SendEnd {
@@ -59,7 +79,7 @@ class Sender final : public SendEnd {
   }
   int capacity() const noexcept override { return limits::credits; }
   std::size_t slot_bytes() const noexcept override { return limits::slot_bytes; }
-  Status status() const noexcept override { return peer_.status(); }
+  Status status() const noexcept override { return peer_.send_status(); }
 
  private:
   struct Slot {
@@ -93,7 +113,7 @@ class Receiver final : public ReceiveEnd {
   void poll() noexcept override;
   void land(std::byte* target, std::size_t bytes) noexcept override;
   bool polled() const noexcept override { return true; }
-  Status status() const noexcept override { return peer_.status(); }
+  Status status() const noexcept override { return peer_.receive_status(); }
 
  private:
   /// What one socket is in the middle of.
@@ -114,7 +134,8 @@ class Receiver final : public ReceiveEnd {
   };
   void fill(Stream& stream) noexcept;
   /// Reads from the socket: the rest of the message's bytes, then what follows into the stage.  False: nothing came.
-  bool read(Stream& stream, std::size_t missing) noexcept;
+  /// `drained` becomes true if that was all there is.
+  bool read(Stream& stream, std::size_t missing, bool& drained) noexcept;
   bool open(Stream& stream) noexcept;
   void close(Stream& stream) noexcept;
   std::size_t bytes_of(const Header& header) const noexcept;
