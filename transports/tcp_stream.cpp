@@ -19,18 +19,34 @@ constexpr std::uint32_t bytes_mask = (1u << 30) - 1;
 /// Whether the kernel only asks to try again later.
 bool try_later() noexcept { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS; }
 
-}  // namespace
-
-std::int64_t Peer::now_ms() noexcept {
+std::int64_t now_ms() noexcept {
   using namespace std::chrono;
   return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
-Status Peer::receive_status() const noexcept {
-  if (const int failed = failed_.load(std::memory_order_acquire); failed != 0) return {static_cast<Code>(failed), rank_};
-  const int told = told_.load(std::memory_order_acquire);
-  if (told == 0 || now_ms() - told_at_ms_.load(std::memory_order_relaxed) < limits::stream_end_timeout_ms) return {};
-  return {static_cast<Code>(told), rank_};
+}  // namespace
+
+void Peer::end() noexcept {
+  std::int64_t none = 0;
+  since_ms_.compare_exchange_strong(none, now_ms());
+  ended_.store(true, std::memory_order_release);
+}
+
+void Peer::tell(Code why) noexcept {
+  std::int64_t never = 0;
+  since_ms_.compare_exchange_strong(never, now_ms());
+  int none = 0;
+  told_.compare_exchange_strong(none, static_cast<int>(why));
+}
+
+Status Peer::status(bool sending) const noexcept {
+  if (broken_.load(std::memory_order_acquire)) return {Code::internal_error, rank_};
+  const bool ended = ended_.load(std::memory_order_acquire);
+  const auto told = static_cast<Code>(told_.load(std::memory_order_acquire));
+  if (!ended && told == Code::success) return {};
+  const bool certain = told != Code::success && (ended || sending);
+  if (!certain && now_ms() - since_ms_.load() < limits::stream_end_timeout_ms) return {};
+  return {told != Code::success ? told : Code::remote_error, rank_};
 }
 
 // ---------------------------------------------------------------- sending
@@ -102,7 +118,7 @@ bool Sender::push(std::uint64_t index) noexcept {
     message.msg_iovlen = count;
     const ssize_t sent = ::sendmsg(sockets_[index % sockets_.size()], &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) {
-      if (!try_later()) peer_.fail(Code::remote_error);
+      if (!try_later()) peer_.end();
       return false;
     }
     slot.done += static_cast<std::size_t>(sent);
@@ -189,7 +205,7 @@ bool Receiver::read(Stream& stream, std::size_t missing, bool& drained) noexcept
   message.msg_iovlen = count;
   const ssize_t bytes = ::recvmsg(stream.socket, &message, MSG_DONTWAIT);
   if (bytes <= 0) {
-    if (bytes == 0 || !try_later()) peer_.fail(Code::remote_error);
+    if (bytes == 0 || !try_later()) peer_.end();
     return false;
   }
   drained = static_cast<std::size_t>(bytes) < missing + stream.staged.size() - stream.end;
@@ -204,7 +220,7 @@ bool Receiver::open(Stream& stream) noexcept {
   std::memcpy(&stream.header, stream.staged.data() + stream.begin, sizeof(Header));
   const std::size_t bytes = bytes_of(stream.header);
   if (stream.header.sequence != static_cast<std::uint32_t>(stream.next + 1) || bytes > limits::slot_bytes) {
-    peer_.fail(Code::internal_error);
+    peer_.break_off();
     return false;
   }
   stream.begin += sizeof(Header);

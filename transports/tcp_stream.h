@@ -28,33 +28,28 @@ struct Header {
 static_assert(sizeof(Header) == 24);
 
 /// Why nothing more can come from the peer; shared by both ends.
+///
+/// The end of the streams and the control plane's news of it overtake each other.  What was sent before either counts,
+/// and the news has the better words: so an end waits for the news and the news for the end, but not for long.
 class Peer {
  public:
   explicit Peer(int rank) : rank_(rank) {}
-  /// The streams say so: their end, an error, garbage.
-  void fail(Code why) noexcept { set(failed_, why); }
-  /// The control plane says so, which may overtake what is still in the streams.  Any thread.
-  void tell(Code why) noexcept {
-    told_at_ms_.store(now_ms(), std::memory_order_relaxed);
-    set(told_, why);
-  }
-  Status send_status() const noexcept {
-    const int failed = failed_.load(std::memory_order_acquire);
-    return {static_cast<Code>(failed != 0 ? failed : told_.load(std::memory_order_acquire)), rank_};
-  }
-  /// Counts what was told only when the streams have had time to end by themselves.
-  Status receive_status() const noexcept;
+  /// A stream holds garbage.
+  void break_off() noexcept { broken_.store(true, std::memory_order_release); }
+  /// A stream has ended or failed.
+  void end() noexcept;
+  /// The control plane's news.  Any thread.
+  void tell(Code why) noexcept;
+  Status send_status() const noexcept { return status(true); }
+  Status receive_status() const noexcept { return status(false); }
 
  private:
-  static std::int64_t now_ms() noexcept;
-  static void set(std::atomic<int>& code, Code why) noexcept {
-    int none = 0;
-    code.compare_exchange_strong(none, static_cast<int>(why), std::memory_order_acq_rel);
-  }
+  Status status(bool sending) const noexcept;
   const int rank_;
-  std::atomic<int> failed_{0};  // Code
-  std::atomic<int> told_{0};    // Code
-  std::atomic<std::int64_t> told_at_ms_{0};
+  std::atomic<bool> broken_{false};
+  std::atomic<bool> ended_{false};
+  std::atomic<int> told_{0};  // Code
+  std::atomic<std::int64_t> since_ms_{0};  // of the first end or news
 };
 
 class Sender final : public SendEnd {

@@ -24,7 +24,7 @@ inline constexpr int abort_timeout_ms = 5000;
 inline constexpr int tcp_keepalive_s = 5;
 inline constexpr int tcp_keepalive_probes = 3;
 inline constexpr int sockets_per_link_max = 64;
-inline constexpr int stream_end_timeout_ms = 1000;  // for the end of the streams of a peer that has left
+inline constexpr int stream_end_timeout_ms = 1000;  // between the end of a peer's streams and the news of it
 
 // The control plane.
 inline constexpr std::size_t frame_bytes_max = 64 * 1024;      // body of a control frame

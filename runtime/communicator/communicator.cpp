@@ -195,7 +195,7 @@ class CommunicatorImpl final : public Communicator {
         default: {
           const int peer = std::max(status.peer, 0);
           const std::string what = peers_.has_left(peer) ? " has left the communicator"
-                                                         : " has lent memory that cannot be reached any more";
+                                                         : " cannot be reached any more";
           return peers_.fail(status.code, call + ": " + peers_.describe(peer) + what, true);
         }
       }

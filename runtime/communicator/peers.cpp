@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "control/fork_guard.h"
 
 namespace rondo {
 
@@ -117,7 +118,8 @@ void Peers::fail(Code code, const std::string& sentence, bool tell) noexcept {
 }
 
 void Peers::close(control::Deadline deadline) noexcept {
-  {
+  // A forked child has its parent's sockets, and must not end their streams.
+  if (!control::ForkGuard::forked()) {
     const std::lock_guard lock(mutex_);
     for (Peer& peer : peers_) {
       if (peer.connection != nullptr) peer.connection->finish();

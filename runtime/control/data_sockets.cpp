@@ -9,7 +9,6 @@
 #include <system_error>
 
 #include "base/limits.h"
-#include "base/log.h"
 #include "base/result.h"
 
 namespace rondo::control {
@@ -66,20 +65,15 @@ DataListener::DataListener(Loop& loop, int count, Deadline deadline, DataEvents 
     : loop_(loop),
       events_(std::move(events)),
       timer_(loop),
-      pause_(loop),
       connected_(static_cast<std::size_t>(count)),
       missing_(count) {
   offer_.call = random_secret();
   offer_.answer = random_secret();
   socket_ = listen_on_loopback(offer_.port);
-  watch();
+  watch_ = std::make_unique<Watch>(loop_, socket_.get(), [this] { accept(); });
   timer_.start(deadline, [this] {
     fail(std::to_string(missing_) + " of " + std::to_string(connected_.size()) + " data sockets did not come");
   });
-}
-
-void DataListener::watch() {
-  watch_ = std::make_unique<Watch>(loop_, socket_.get(), [this] { accept(); });
 }
 
 void DataListener::accept() {
@@ -87,10 +81,10 @@ void DataListener::accept() {
     Socket socket = accept_from(socket_);
     if (!socket) {
       if (errno == EAGAIN) return;
-      // No descriptor or memory left: trying again at once would spin.
-      log::warn("cannot accept a data socket: " + error_text(errno) + "; trying again (see ulimit -n)");
-      watch_.reset();
-      return pause_.start(Clock::now() + pause, [this] { watch(); });
+      // No descriptor or memory left: strangers must not be the cause.
+      if (arrivals_.empty()) return fail("cannot accept a data socket: " + error_text(errno) + " (see ulimit -n)");
+      arrivals_.pop_front();
+      continue;
     }
     if (arrivals_.size() >= connected_.size() + std::size_t{limits::strangers_max}) arrivals_.pop_front();
     const Place arrival = arrivals_.emplace(arrivals_.end());
@@ -115,13 +109,14 @@ void DataListener::conclude(Place arrival) {
   const Secret token = reader.array<sizeof(Secret)>();
   const auto index = reader.number<std::uint32_t>();
   const bool fits = equal(token, offer_.call) && index < connected_.size() && !connected_[index];
-  Descriptor own = fits && send_whole(arrival->socket, offer_.answer) ? hand_over(arrival->socket) : Descriptor();
+  Descriptor own = fits ? hand_over(arrival->socket) : Descriptor();
+  if (fits && !own) return fail("cannot keep a data socket: " + error_text(errno) + " (see ulimit -n)");
+  const bool answered = fits && send_whole(arrival->socket, offer_.answer);
   arrivals_.erase(arrival);
-  if (!own) return;
+  if (!answered) return;
   connected_[index] = true;
   if (--missing_ == 0) {
     timer_.cancel();
-    pause_.cancel();
     watch_.reset();
     socket_.reset();
     arrivals_.clear();
@@ -130,8 +125,8 @@ void DataListener::conclude(Place arrival) {
 }
 
 void DataListener::fail(const std::string& why) {
+  timer_.cancel();
   watch_.reset();
-  pause_.cancel();
   socket_.reset();
   arrivals_.clear();
   events_.failed(why);
@@ -141,7 +136,7 @@ void DataListener::fail(const std::string& why) {
 
 DataCaller::DataCaller(Loop& loop, const DataOffer& offer, int count, Deadline deadline, DataEvents events)
     : loop_(loop), offer_(offer), events_(std::move(events)), calls_(static_cast<std::size_t>(count)), timer_(loop) {
-  timer_.start(deadline, [this] { fail(); });
+  timer_.start(deadline, [this] { fail(last_trouble_); });
   for (int index = 0; index < count; ++index) {
     calls_[static_cast<std::size_t>(index)].pause = std::make_unique<Timer>(loop);
     calls_[static_cast<std::size_t>(index)].pause->start(Clock::now(), [this, index] { attempt(index); });
@@ -152,6 +147,8 @@ void DataCaller::attempt(int index) {
   Call& call = calls_[static_cast<std::size_t>(index)];
   call.got.clear();
   call.socket = connect_to_loopback(offer_.port);
+  // Ports may come free again; anything else is not a matter of time.
+  if (!call.socket && errno != EADDRNOTAVAIL && errno != EAGAIN) return fail(error_text(errno));
   if (!call.socket) return again(index, error_text(errno));
   call.watch = std::make_unique<Watch>(loop_, call.socket.get(), [this, index] { read(index); });
   call.watch->await_writable([this, index] {
@@ -171,7 +168,7 @@ void DataCaller::read(int index) {
   ByteReader reader(call.got);
   if (!equal(reader.array<sizeof(Secret)>(), offer_.answer)) return again(index, "a stranger answers");
   Descriptor own = hand_over(call.socket);
-  if (!own) return again(index, error_text(errno));
+  if (!own) return fail(error_text(errno));
   call.watch.reset();
   call.socket.reset();
   call.pause.reset();
@@ -187,9 +184,14 @@ void DataCaller::again(int index, const std::string& why) {
   call.pause->start(Clock::now() + pause, [this, index] { attempt(index); });
 }
 
-void DataCaller::fail() {
+void DataCaller::fail(const std::string& why) {
+  timer_.cancel();
+  for (Call& call : calls_) {
+    call.watch.reset();
+    call.pause.reset();
+  }
   calls_.clear();
-  events_.failed("the data sockets could not be connected: " + last_trouble_);
+  events_.failed("the data sockets could not be connected: " + why);
 }
 
 }  // namespace rondo::control

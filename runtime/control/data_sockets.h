@@ -54,7 +54,6 @@ class DataListener {
   void accept();
   void read(Place arrival);
   void conclude(Place arrival);
-  void watch();
   void fail(const std::string& why);
 
   Loop& loop_;
@@ -63,13 +62,12 @@ class DataListener {
   Socket socket_;
   std::unique_ptr<Watch> watch_;
   Timer timer_;
-  Timer pause_;
   std::list<Arrival> arrivals_;
   std::vector<bool> connected_;  // by index
   int missing_;
 };
 
-/// The calling side.  Tries again until the deadline: a socket that met a full queue, or was taken for a stranger's.
+/// The calling side.  Tries a socket again until the deadline where it met a full queue or was taken for a stranger's.
 class DataCaller {
  public:
   DataCaller(Loop& loop, const DataOffer& offer, int count, Deadline deadline, DataEvents events);
@@ -84,7 +82,7 @@ class DataCaller {
   void attempt(int index);
   void read(int index);
   void again(int index, const std::string& why);
-  void fail();
+  void fail(const std::string& why);
 
   Loop& loop_;
   const DataOffer offer_;

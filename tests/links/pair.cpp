@@ -183,7 +183,10 @@ class TcpPair final : public Pair {
   void give_back(std::byte* memory) override {
     std::erase_if(memory_, [&](const auto& owned) { return owned.get() == memory; });
   }
-  void kill(int rank) override { connections_[rank].reset(); }
+  void kill(int rank) override {
+    connections_[rank].reset();
+    connections_[1 - rank]->fail(rondo::Code::remote_error);
+  }
 
  private:
   QueueWire wire_;

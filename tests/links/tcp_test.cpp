@@ -3,7 +3,9 @@
 #include <fcntl.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "base/limits.h"
@@ -144,6 +146,7 @@ TEST_CASE("an end in the middle of a message is a remote error, after the messag
     bytes.resize(cut);
     if (cut > 0) write(streams.socket(0), bytes);
     streams.close(0);
+    streams.peer(1).tell(Code::remote_error);
     const Status status = await_failure(streams.receiver(1));
     CHECK(status.code == Code::remote_error);
     CHECK(status.peer == 0);
@@ -168,7 +171,20 @@ TEST_CASE("a header that can't be is an error, for good") {
   }
 }
 
-TEST_CASE("a peer that is said to have left is believed when its streams end, or after a while") {
+TEST_CASE("an end without news, and news without an end, are believed after a while") {
+  for (const bool news : {false, true}) {
+    Streams streams;
+    if (news) streams.peer(1).tell(Code::remote_error);
+    if (!news) streams.close(0);
+    streams.receiver(1).poll();
+    CHECK(streams.receiver(1).status().ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(limits::stream_end_timeout_ms + 1));
+    CHECK(streams.receiver(1).status().code == Code::remote_error);
+    CHECK(streams.sender(1).status().code == Code::remote_error);
+  }
+}
+
+TEST_CASE("news of a peer that has left waits for the end of its streams") {
   Streams streams;
   REQUIRE(try_send(streams.sender(0), 100, 0));
   streams.peer(1).tell(Code::remote_error);
