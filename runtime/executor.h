@@ -48,14 +48,15 @@ struct Destination {
   SendEnd* link = nullptr;
   ReceiveEnd* reverse = nullptr;  // for the replies to declined lends
   int peer = -1;
-  int index = -1;                 // among the strand's destinations
+  int index = -1;  // among the strand's destinations
 };
 
 struct BoundStep {
   plan::Operation operation{};
   bool finish = false;
   bool reply = false;
-  bool reads_raw = false;         // the source range is `in` of a collective that reduces
+  bool reads_raw = false;   // the source range is `in` of a collective that reduces
+  bool same_piece = false;  // the target's blocks are the source's, of `in` and `out`: one piece serves both
   plan::Range source;
   plan::Range target;
   std::vector<Operand> operands;  // in the order of reduction
@@ -69,7 +70,7 @@ struct BoundStrand {
   std::vector<SendEnd*> senders;          // distinct: flushed before the strand ends
   std::vector<SendEnd*> polled_senders;   // of them, those that move only when asked
   std::vector<ReceiveEnd*> polled_receivers;
-  int replies_max = 0;                    // declined lends awaiting a reply, at the most, in slices per m
+  int replies_max = 0;  // declined lends awaiting a reply, at the most, in slices per m
 };
 
 /// A plan bound to links.  Immutable; shared by the runs of a communicator.
@@ -100,8 +101,8 @@ struct RunArguments {
   Reduction reduction;
   ReduceFunction reduce = nullptr;
   Signature signature;
-  bool may_lend = true;          // false where the pre-operator differs by rank
-  bool alone = true;             // no other run of this communicator is under way in this thread
+  bool may_lend = true;  // false where the pre-operator differs by rank
+  bool alone = true;     // no other run of this communicator is under way in this thread
 };
 
 /// Why a run cannot go on.
@@ -126,7 +127,7 @@ class Run {
   bool progress() noexcept;
   bool done() const noexcept { return strands_left_ == 0; }
   bool polled() const noexcept { return a_.program->polled(); }
-  const Status& status() const noexcept { return status_; }   // not ok: the run is over and its links are unusable
+  const Status& status() const noexcept { return status_; }  // not ok: the run is over and its links are unusable
   const Mismatch& mismatch() const noexcept { return mismatch_; }
   const Signature& signature() const noexcept { return a_.signature; }
   /// The peers whose message, credit or release the run waits for.
@@ -135,7 +136,7 @@ class Run {
   Status blocked_status() const noexcept;
 
  private:
-  struct Reply {  // a declined lend: the peer's answer comes as a message
+  struct Reply {       // a declined lend: the peer's answer comes as a message
     ReceiveEnd* link;  // null once it is stored
     int peer;
     std::byte* target;

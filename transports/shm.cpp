@@ -210,7 +210,7 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
   Wire& wire_;
   const std::uint64_t probe_value_;
   std::uint64_t probe_answer_ = 0;  // written by the peer
-  std::int64_t peer_pid_ = 0;  // 0: its memory can't be read by address
+  std::int64_t peer_pid_ = 0;       // 0: its memory can't be read by address
   bool same_process_ = false;
   std::unique_ptr<std::byte[]> landing_;
   std::atomic<bool> peer_reads_{false};

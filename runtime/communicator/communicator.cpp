@@ -36,8 +36,8 @@ std::string plural(std::uint64_t count, const std::string& noun) {
 }
 
 std::string_view type_name(std::uint8_t type) {
-  static constexpr std::string_view names[data_type_count] = {"int8",    "uint8",   "int32",    "uint32",
-                                                              "int64",   "uint64",  "float16",  "float32",
+  static constexpr std::string_view names[data_type_count] = {"int8",    "uint8",    "int32",      "uint32",
+                                                              "int64",   "uint64",   "float16",    "float32",
                                                               "float64", "bfloat16", "float8e4m3", "float8e5m2"};
   return type < data_type_count ? names[type] : "unknown";
 }
@@ -89,7 +89,8 @@ class CommunicatorImpl final : public Communicator {
   std::uint64_t take_turn() noexcept override { return turns_taken_.fetch_add(1, std::memory_order_relaxed); }
   Status status() const noexcept override {
     // A forked child has the links' memory too: a call of its would pass for its parent's.
-    if (control::ForkGuard::forked()) [[unlikely]] return {Code::invalid_usage, -1};
+    if (control::ForkGuard::forked()) [[unlikely]]
+      return {Code::invalid_usage, -1};
     return {static_cast<Code>(peers_.failed().load()), -1};
   }
   std::string failure_sentence() const override {
@@ -122,7 +123,8 @@ class CommunicatorImpl final : public Communicator {
 
   /// Blocks until every call before `turn` is over.  False: that took too long.
   bool wait_for_turn(std::uint64_t turn) noexcept {
-    if (turns_done_.load(std::memory_order_acquire) == turn) [[likely]] return true;
+    if (turns_done_.load(std::memory_order_acquire) == turn) [[likely]]
+      return true;
     const Deadline deadline = Clock::now() + patience_;
     std::unique_lock lock(turn_mutex_);
     turn_waiters_.fetch_add(1);
@@ -138,7 +140,8 @@ class CommunicatorImpl final : public Communicator {
   /// Only whoever has the turn ends it.
   void end_turns(std::uint64_t count) noexcept {
     turns_done_.store(turns_done_.load(std::memory_order_relaxed) + count, std::memory_order_release);
-    if (turn_waiters_.load(std::memory_order_relaxed) == 0) [[likely]] return;
+    if (turn_waiters_.load(std::memory_order_relaxed) == 0) [[likely]]
+      return;
     const std::lock_guard lock(turn_mutex_);
     turn_changed_.notify_all();
   }
@@ -147,8 +150,7 @@ class CommunicatorImpl final : public Communicator {
   /// other one.
   bool run_again(const Call& call, std::uint64_t turn, Status& status) noexcept {
     PreparedRun& prepared = *runs_.front();
-    if (turns_done_.load(std::memory_order_acquire) != turn || !prepared.serves(call) ||
-        peers_.failed().load(std::memory_order_acquire) != 0) {
+    if (turns_done_.load(std::memory_order_acquire) != turn || !prepared.serves(call) || !this->status().ok()) {
       return false;
     }
     begin(prepared, call, turn, true);
@@ -175,6 +177,7 @@ class CommunicatorImpl final : public Communicator {
 
   /// Turns the failure of a run into the communicator's, with a sentence.
   void fail(const Run& run, Status status) noexcept {
+    if (!this->status().ok()) return;  // it has its sentence; the run was only ended with it
     try {
       const std::string call = "rank " + std::to_string(rank()) + ", " + describe_call(run.signature());
       switch (status.code) {
@@ -182,20 +185,21 @@ class CommunicatorImpl final : public Communicator {
           std::string whom;
           for (const int peer : run.waits_for()) whom += (whom.empty() ? "" : ", ") + peers_.describe(peer);
           const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience_).count();
-          return peers_.fail(Code::timeout, call + ": nothing came for " + plural(seconds, "second") +
-                                                " (RONDO_TIMEOUT) from " + whom, true);
+          return peers_.fail(Code::timeout,
+                             call + ": nothing came for " + plural(seconds, "second") + " (RONDO_TIMEOUT) from " + whom,
+                             true);
         }
         case Code::invalid_usage: {
           const Mismatch& m = run.mismatch();
           std::string theirs = describe_call(m.theirs);
           if (m.theirs == run.signature()) theirs += " in messages of " + plural(m.bytes_found, "byte");
-          return peers_.fail(Code::invalid_usage, "calls do not match: " + call + "; " + peers_.describe(m.peer) +
-                                                      ", " + theirs, true);
+          return peers_.fail(Code::invalid_usage,
+                             "calls do not match: " + call + "; " + peers_.describe(m.peer) + ", " + theirs, true);
         }
         default: {
           const int peer = std::max(status.peer, 0);
-          const std::string what = peers_.has_left(peer) ? " has left the communicator"
-                                                         : " cannot be reached any more";
+          const std::string what =
+              peers_.has_left(peer) ? " has left the communicator" : " cannot be reached any more";
           return peers_.fail(status.code, call + ": " + peers_.describe(peer) + what, true);
         }
       }

@@ -81,7 +81,7 @@ void Peers::received(int peer, Frame& frame) {
   connection.receive(frame);
   if (was_ready || !connection.ready()) return;
   log::info(log::Subsystem::init, "rank " + std::to_string(rank()) + " <-> " + describe(peer) + " via " +
-                                     std::string(transports_.front()->name()) + ": " + connection.describe());
+                                      std::string(transports_.front()->name()) + ": " + connection.describe());
   const std::lock_guard lock(mutex_);
   changed_.notify_all();
 }

@@ -60,7 +60,7 @@ class Peers final : public Links {
 
   const control::Membership membership_;
   std::vector<std::unique_ptr<Transport>> transports_;
-  mutable std::mutex mutex_;          // guards peers_' pointers and flags while they are set, and sentence_
+  mutable std::mutex mutex_;  // guards peers_' pointers and flags while they are set, and sentence_
   std::condition_variable changed_;
   std::vector<Peer> peers_;
   std::atomic<int> failed_{0};

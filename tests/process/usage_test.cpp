@@ -220,7 +220,9 @@ TEST_CASE("a forked child can use nothing and end, and its parent goes on") {
                            made.result == ncclInvalidUsage && contains(call.sentence, "fork");
         if (!right)
           std::fprintf(stderr, "%d %d %d %s\n", call.result, queued.result, made.result, call.sentence.c_str());
+#if !defined(__SANITIZE_ADDRESS__)  // which takes what the parent's threads own for leaks
         if (round == 1) std::exit(right ? 0 : 1);
+#endif
         ::_exit(right ? 0 : 1);
       }
       expect_success(all_reduce_floats(comm, 1000), "a call beside the child");
