@@ -101,20 +101,20 @@ std::string Peers::failure_sentence() const {
 
 void Peers::fail(Code code, const std::string& sentence, bool tell) noexcept {
   {
+    // Held until the others are told: close() takes it too, and its goodbye must not overtake the reason.
     const std::lock_guard lock(mutex_);
     if (failed_.load(std::memory_order_relaxed) != 0) return;
     sentence_ = sentence;
     failed_.store(static_cast<int>(code), std::memory_order_release);
     changed_.notify_all();
+    try {
+      if (tell) mesh_->tell_failure(sentence);
+    } catch (const std::exception& error) {
+      log::warn(std::string("cannot tell the other ranks: ") + error.what());
+    }
   }
   log::warn(sentence);
   wake_sleepers(control::doorbell().page());
-  if (!tell) return;
-  try {
-    mesh_->tell_failure(sentence);
-  } catch (const std::exception& error) {
-    log::warn(std::string("cannot tell the other ranks: ") + error.what());
-  }
 }
 
 void Peers::close(control::Deadline deadline) noexcept {

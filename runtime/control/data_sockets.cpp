@@ -47,7 +47,9 @@ Descriptor hand_over(const Socket& socket) { return Descriptor(::fcntl(socket.ge
 
 }  // namespace
 
-Bytes encode(const DataOffer& offer) { return ByteWriter().number(offer.port).raw(offer.call).raw(offer.answer).bytes(); }
+Bytes encode(const DataOffer& offer) {
+  return ByteWriter().number(offer.port).raw(offer.call).raw(offer.answer).bytes();
+}
 
 std::optional<DataOffer> decode_data_offer(View bytes) {
   ByteReader reader(bytes);

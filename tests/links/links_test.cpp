@@ -213,7 +213,7 @@ TEST_CASE("A lend in place: the reply goes where the source was") {
   }
 }
 
-TEST_CASE("A link that copies sends from where the bytes are, declines to lend, and never has more than its credits queued") {
+TEST_CASE("A link that copies sends from where the bytes are, declines to lend, and queues no more than its credits") {
   FOR_EACH_KIND {
     if (kind.shares) continue;
     rondo::SendEnd& sender = pair->send_end(0);
