@@ -32,6 +32,8 @@ class Handle : public Mesh {
 
   void tell_failure(const std::string& sentence) override {
     if (!ControlThread::usable()) return;
+    // From a hook it goes out at once: what a loop's own thread posts may run after what another thread posts later.
+    if (thread_.loop().on_thread()) return core_->tell_failure(sentence);
     thread_.loop().post([core = core_, sentence] { core->tell_failure(sentence); });
   }
 
