@@ -2,8 +2,8 @@
 //
 // Message i travels on socket i modulo the number of sockets, as a 24-byte header and its bytes.  The sender holds up
 // to `credits` messages that the kernel has not taken yet; the receiver takes up to `credits` messages out of the
-// kernel, whatever the strand waits for, so that neither end ever depends on the other's kernel buffers.  There are no credit
-// messages: a full receiver stops reading, and TCP's own window does the rest.  So a sender can be ahead of its
+// kernel, whatever the strand waits for, so that neither end ever depends on the other's kernel buffers.  There are no
+// credit messages: a full receiver stops reading, and TCP's own window does the rest.  So a sender can be ahead of its
 // receiver's releases by more than `credits`, as far as the kernel buffers.  Nothing here blocks.
 #pragma once
 
