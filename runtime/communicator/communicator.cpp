@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -30,6 +31,7 @@ using control::Clock;
 using control::Deadline;
 
 constexpr int ranks_listed_max = 16;  // in the log
+constexpr int news_wait_ms = 1000;
 
 std::string plural(std::uint64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
@@ -198,6 +200,11 @@ class CommunicatorImpl final : public Communicator {
         }
         default: {
           const int peer = std::max(status.peer, 0);
+          // A peer whose memory went away has ended: the control plane knows why in a moment, and says it better.
+          for (int ms = 0; ms < news_wait_ms && this->status().ok() && !peers_.has_left(peer); ++ms) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+          if (!this->status().ok()) return;
           const std::string what =
               peers_.has_left(peer) ? " has left the communicator" : " has lent memory that cannot be reached any more";
           return peers_.fail(status.code, call + ": " + peers_.describe(peer) + what, true);
