@@ -34,18 +34,6 @@ struct Scene {
   std::atomic<double> died_at{0};
 };
 
-/// Sets a variable of the children for a while.
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Setting() { ::unsetenv(name_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
-
 std::string name_of(const World& world, int rank) {
   char host[256] = {};
   ::gethostname(host, sizeof(host) - 1);

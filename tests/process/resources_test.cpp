@@ -64,18 +64,6 @@ void use(ncclComm_t comm, int ranks, std::size_t count) {
   for (const float value : data) expect(value == static_cast<float>(2 * ranks), "the exact sum");
 }
 
-/// Sets a variable of the children for a while.
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Setting() { ::unsetenv(name_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
-
 TEST_CASE("communicators give back what they took") {
   constexpr int warm = 6;
   const Shared<Meeting> meeting;

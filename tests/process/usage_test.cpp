@@ -30,18 +30,6 @@ void expect_code(const Said& said, ncclResult_t wanted) {
                            said.sentence);
 }
 
-/// Sets a variable of the children for a while.
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Setting() { ::unsetenv(name_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
-
 using Call = std::function<ncclResult_t(int rank, ncclComm_t comm, void* buffer)>;
 
 /// Ranks 0 and 1 of three make calls that do not match; every rank must hear of both ranks and both calls.
