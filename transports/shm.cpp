@@ -46,6 +46,8 @@ enum FrameKind : std::uint16_t {
 // Below this, a copy through a slot is cheaper than a system call and its page walks.
 constexpr std::size_t kernel_copy_bytes_min = 8 * 1024;
 
+constexpr std::size_t landing_bytes = slots::copies_max * limits::slot_bytes;  // of a lane
+
 /// How to find out whether one process may read and write the other's memory: `value` lies at `address` in process
 /// `pid`, and there is room for it at `answer`.
 struct Probe {
@@ -83,19 +85,26 @@ std::uint64_t random_number() {
 
 /// The two ends of one lane.
 struct Lane {
-  Lane(slots::Ring& outgoing, slots::Ring& incoming, slots::Peer& peer)
-      : send(outgoing, peer, acknowledged), receive(incoming, peer, acknowledged) {}
+  Lane(slots::Ring& outgoing, slots::Ring& incoming, slots::Peer& peer, std::byte* landing)
+      : send(outgoing, peer, acknowledged), receive(incoming, peer, acknowledged, 0, landing) {}
   slots::Acknowledged acknowledged;
   slots::Sender send;
   slots::Receiver receive;
 };
 
 /// Copies between the peer's memory and ours by address.
-bool transfer(std::int64_t pid, std::uint64_t there, void* here, std::size_t bytes, bool write) noexcept {
-  iovec local{here, bytes};
-  iovec remote{reinterpret_cast<void*>(there), bytes};
+bool transfer(std::int64_t pid, std::span<const slots::Copy> copies, bool write) noexcept {
+  iovec local[slots::copies_max];
+  iovec remote[slots::copies_max];
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    local[i] = {copies[i].here, copies[i].bytes};
+    remote[i] = {reinterpret_cast<void*>(copies[i].there), copies[i].bytes};
+    bytes += copies[i].bytes;
+  }
   const auto call = write ? ::process_vm_writev : ::process_vm_readv;
-  return call(static_cast<pid_t>(pid), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
+  const ssize_t done = call(static_cast<pid_t>(pid), local, copies.size(), remote, copies.size(), 0);
+  return done == static_cast<ssize_t>(bytes);
 }
 
 /// What each side may do with the other's memory: this process's regions as the peer has mapped them, the peer's as
@@ -113,11 +122,13 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
   /// Tries to read what the peer's probe names, and to write it back; tells the peer if that worked.
   void try_probe(const Probe& probe) {
     std::uint64_t found = 0;
-    if (!transfer(probe.pid, probe.address, &found, sizeof found, false) || found != probe.value) return;
-    if (!transfer(probe.pid, probe.answer, &found, sizeof found, true)) return;
+    slots::Copy copy{reinterpret_cast<std::byte*>(&found), probe.address, sizeof found};
+    if (!transfer(probe.pid, {&copy, 1}, false) || found != probe.value) return;
+    copy.there = probe.answer;
+    if (!transfer(probe.pid, {&copy, 1}, true)) return;
     same_process_ = probe.pid == ::getpid();
     peer_pid_ = probe.pid;
-    if (!same_process_) landing_ = std::make_unique<std::byte[]>(limits::slot_bytes);
+    if (!same_process_) landings_ = std::make_unique_for_overwrite<std::byte[]>(limits::lanes_max * landing_bytes);
     wire_.send(reads_memory, {});
   }
   void peer_reads_memory() noexcept { peer_reads_.store(true, std::memory_order_release); }
@@ -129,13 +140,10 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
   bool reachable_by_address(std::size_t bytes) const noexcept override {
     return bytes >= kernel_copy_bytes_min && peer_reads_.load(std::memory_order_acquire);
   }
-  bool read(std::byte* here, std::uint64_t there, std::size_t bytes) noexcept override {
-    return transfer(peer_pid_, there, here, bytes, false);
-  }
-  bool write(std::uint64_t there, const std::byte* here, std::size_t bytes) noexcept override {
-    return transfer(peer_pid_, there, const_cast<std::byte*>(here), bytes, true);
-  }
-  std::byte* landing() noexcept override { return landing_.get(); }
+  bool read(std::span<const slots::Copy> copies) noexcept override { return transfer(peer_pid_, copies, false); }
+  bool write(std::span<const slots::Copy> copies) noexcept override { return transfer(peer_pid_, copies, true); }
+  /// For what a lane's messages lend by address; null: no copies.
+  std::byte* landing(int lane) noexcept { return landings_ ? landings_.get() + lane * landing_bytes : nullptr; }
 
   bool find(const void* data, std::size_t bytes, std::uint32_t& region, std::uint64_t& offset) noexcept override {
     Regions::Found found;
@@ -215,7 +223,7 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
   std::uint64_t probe_answer_ = 0;  // written by the peer
   std::int64_t peer_pid_ = 0;       // 0: its memory can't be read by address
   bool same_process_ = false;
-  std::unique_ptr<std::byte[]> landing_;
+  std::unique_ptr<std::byte[]> landings_;
   std::atomic<bool> peer_reads_{false};
   std::array<std::atomic<std::uint32_t>, limits::regions_max> offered_{};
   std::array<std::atomic<std::uint32_t>, limits::regions_max> mapped_there_{};
@@ -291,7 +299,8 @@ class ShmConnection final : public Connection {
     peer_.doorbell = &peer_doorbell_.back().page();
     for (int lane = 0; lane < limits::lanes_max; ++lane) {
       slots::Ring* const rings = segment_->rings[lane];
-      lanes_[lane] = std::make_unique<Lane>(rings[initiator_ ? 0 : 1], rings[initiator_ ? 1 : 0], peer_);
+      lanes_[lane] = std::make_unique<Lane>(rings[initiator_ ? 0 : 1], rings[initiator_ ? 1 : 0], peer_,
+                                            borrowing_.landing(lane));
     }
     ready_.store(true, std::memory_order_release);
   }
@@ -316,7 +325,7 @@ class SelfConnection final : public Connection, slots::Lender {
     peer_.lender = this;
     for (int lane = 0; lane < limits::lanes_max; ++lane) {
       rings_[lane] = std::make_unique<slots::Ring>();
-      lanes_[lane] = std::make_unique<Lane>(*rings_[lane], *rings_[lane], peer_);
+      lanes_[lane] = std::make_unique<Lane>(*rings_[lane], *rings_[lane], peer_, nullptr);
     }
   }
   void receive(Frame&) override {}
@@ -328,9 +337,8 @@ class SelfConnection final : public Connection, slots::Lender {
 
  private:
   bool reachable_by_address(std::size_t) const noexcept override { return false; }
-  bool read(std::byte*, std::uint64_t, std::size_t) noexcept override { return false; }
-  bool write(std::uint64_t, const std::byte*, std::size_t) noexcept override { return false; }
-  std::byte* landing() noexcept override { return nullptr; }
+  bool read(std::span<const slots::Copy>) noexcept override { return false; }
+  bool write(std::span<const slots::Copy>) noexcept override { return false; }
   bool find(const void* data, std::size_t, std::uint32_t&, std::uint64_t& offset) noexcept override {
     offset = reinterpret_cast<std::uintptr_t>(data);
     return true;

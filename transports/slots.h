@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "base/doorbell.h"
 #include "base/limits.h"
@@ -71,17 +72,26 @@ struct Ring {
   alignas(limits::cache_line_bytes) std::byte payloads[limits::credits][limits::slot_bytes];
 };
 
+/// Messages lent by address that are copied in one call, as a call costs about 3 us besides its bytes.  They are
+/// released together, after the last; the sender keeps the credits that every plan is proved with.
+inline constexpr int copies_max = limits::credits - limits::slices_max;
+
+/// One message of a copy between two processes.
+struct Copy {
+  std::byte* here = nullptr;
+  std::uint64_t there = 0;
+  std::size_t bytes = 0;
+};
+
 /// Finds memory that the peer can reach.  All calls are noexcept and quick; one lender serves one connection.
 class Lender {
  public:
   virtual ~Lender() = default;
   /// Whether the peer can reach any memory of this process by its address, and gains by it for this many bytes.
   virtual bool reachable_by_address(std::size_t bytes) const noexcept = 0;
-  /// Copies from and to the peer's memory by address; false: it can't be reached (any more).
-  virtual bool read(std::byte* here, std::uint64_t there, std::size_t bytes) noexcept = 0;
-  virtual bool write(std::uint64_t there, const std::byte* here, std::size_t bytes) noexcept = 0;
-  /// Room for one message, where read() puts what is lent by address; null: the peer is this process, no copy needed.
-  virtual std::byte* landing() noexcept = 0;
+  /// Copies from and to the peer's memory by address, at most copies_max; false: it can't be reached (any more).
+  virtual bool read(std::span<const Copy> copies) noexcept = 0;
+  virtual bool write(std::span<const Copy> copies) noexcept = 0;
   /// The region and offset by which the peer can reach `bytes` at `data`; false where it can't (yet).
   virtual bool find(const void* data, std::size_t bytes, std::uint32_t& region, std::uint64_t& offset) noexcept = 0;
   /// The peer's memory, mapped here; null if it isn't.
@@ -181,27 +191,28 @@ class Sender final : public SendEnd {
 
 class Receiver final : public ReceiveEnd {
  public:
-  Receiver(Ring& ring, Peer& peer, Acknowledged& acknowledged, std::uint64_t first = 0) noexcept
-      : ring_(ring), peer_(peer), acknowledged_(acknowledged), received_(first) {
+  /// `landing`: room for copies_max messages, slot_bytes each, where what is lent by address is copied to; null: the
+  /// peer's addresses are good here, as it is this process.
+  Receiver(Ring& ring, Peer& peer, Acknowledged& acknowledged, std::uint64_t first = 0,
+           std::byte* landing = nullptr) noexcept
+      : ring_(ring), peer_(peer), acknowledged_(acknowledged), received_(first), landing_(landing) {
     acknowledged_.here = static_cast<std::uint32_t>(first);
   }
 
   const Message* peek() noexcept override {
     if (peeked_) return &message_;
-    const std::size_t slot = received_ % limits::credits;
-    const Header& header = ring_.headers[slot];
-    if (header.sequence.load(std::memory_order_acquire) != static_cast<std::uint32_t>(received_ + 1)) return nullptr;
+    if (!arrived(received_)) return nullptr;
     tell_acquire(ring_.messages_key);
-    return open(header, slot);
+    return open(header_of(received_));
   }
 
   void release() noexcept override {
-    if (message_.lent && landed_ && message_.reply != nullptr &&
-        !peer_.lender->write(reply_address_, message_.reply, message_.bytes)) {
-      lost();
-    }
     peeked_ = false;
     ++received_;
+    if (read_ != 0) {
+      if (++opened_ < read_) return;
+      if (!give_back_copies()) lost();
+    }
     acknowledged_.here = static_cast<std::uint32_t>(received_);
     tell_release(ring_.releases_key);
     ring_.released.store(acknowledged_.here, std::memory_order_release);
@@ -213,7 +224,12 @@ class Receiver final : public ReceiveEnd {
   }
 
  private:
-  const Message* open(const Header& header, std::size_t slot) noexcept {
+  const Header& header_of(std::uint64_t message) const noexcept { return ring_.headers[message % limits::credits]; }
+  bool arrived(std::uint64_t message) const noexcept {
+    return header_of(message).sequence.load(std::memory_order_acquire) == static_cast<std::uint32_t>(message + 1);
+  }
+
+  const Message* open(const Header& header) noexcept {
     const std::uint32_t word = header.bytes_and_kind;
     message_.bytes = word & bytes_mask;
     message_.lent = (word & lent) != 0;
@@ -223,7 +239,8 @@ class Receiver final : public ReceiveEnd {
     acknowledged_.there = header.released;
     message_.reply = nullptr;
     if (!message_.lent) {
-      message_.data = message_.bytes <= limits::inline_bytes ? header.payload : ring_.payloads[slot];
+      const bool inside = message_.bytes <= limits::inline_bytes;
+      message_.data = inside ? header.payload : ring_.payloads[received_ % limits::credits];
     } else if (!borrow(header, (word & by_address) != 0)) {
       lost();
       return nullptr;
@@ -236,23 +253,44 @@ class Receiver final : public ReceiveEnd {
   bool borrow(const Header& header, bool addresses) noexcept {
     LentRange range;
     std::memcpy(&range, header.payload, sizeof range);
-    landed_ = false;
     if (!addresses) {
       message_.data = peer_.lender->at(range.region, range.offset);
       if (message_.offers_reply) message_.reply = peer_.lender->at(range.reply_region, range.reply_offset);
       return message_.data != nullptr;
     }
-    std::byte* const landing = peer_.lender->landing();
-    if (landing == nullptr) {
+    if (landing_ == nullptr) {
       message_.data = reinterpret_cast<const std::byte*>(range.offset);
       message_.reply = reinterpret_cast<std::byte*>(range.reply_offset);
       return true;
     }
-    landed_ = true;
-    reply_address_ = range.reply_offset;
-    message_.data = landing;
-    if (message_.offers_reply) message_.reply = landing;
-    return peer_.lender->read(landing, range.offset, message_.bytes);
+    if (read_ == 0 && !read_copies()) return false;
+    message_.data = copies_[opened_].here;
+    if (message_.offers_reply) message_.reply = copies_[opened_].here;
+    return true;
+  }
+
+  /// Copies the message and those that have come after it, while they are lent by address, into the landing.
+  bool read_copies() noexcept {
+    while (read_ < copies_max && (read_ == 0 || arrived(received_ + read_))) {
+      const Header& header = header_of(received_ + read_);
+      if ((header.bytes_and_kind & by_address) == 0) break;
+      LentRange range;
+      std::memcpy(&range, header.payload, sizeof range);
+      copies_[read_] = {landing_ + read_ * limits::slot_bytes, range.offset, header.bytes_and_kind & bytes_mask};
+      replies_[read_] = (header.bytes_and_kind & offers_reply) != 0 ? range.reply_offset : 0;
+      ++read_;
+    }
+    return peer_.lender->read(std::span(copies_, read_));
+  }
+
+  /// Writes the replies of the messages in the landing, which are done.
+  bool give_back_copies() noexcept {
+    std::size_t count = 0;
+    for (int i = 0; i < read_; ++i) {
+      if (replies_[i] != 0) copies_[count++] = {copies_[i].here, replies_[i], copies_[i].bytes};
+    }
+    read_ = opened_ = 0;
+    return count == 0 || peer_.lender->write(std::span(copies_, count));
   }
 
   void lost() noexcept {
@@ -264,10 +302,13 @@ class Receiver final : public ReceiveEnd {
   Peer& peer_;
   Acknowledged& acknowledged_;
   std::uint64_t received_;
-  std::uint64_t reply_address_ = 0;
+  std::byte* const landing_;
   bool peeked_ = false;
-  bool landed_ = false;  // the message lies in the landing
+  int read_ = 0;    // messages from the oldest on that lie in the landing
+  int opened_ = 0;  // of these, how many are done
   Message message_;
+  Copy copies_[copies_max];
+  std::uint64_t replies_[copies_max] = {};  // where each goes; 0: nowhere
 };
 
 }  // namespace rondo::slots

@@ -46,9 +46,8 @@ class PlainLender final : public rondo::slots::Lender {
   void free(std::byte* memory) { memory_.erase(memory); }
 
   bool reachable_by_address(std::size_t) const noexcept override { return false; }
-  bool read(std::byte*, std::uint64_t, std::size_t) noexcept override { return false; }
-  bool write(std::uint64_t, const std::byte*, std::size_t) noexcept override { return false; }
-  std::byte* landing() noexcept override { return nullptr; }
+  bool read(std::span<const rondo::slots::Copy>) noexcept override { return false; }
+  bool write(std::span<const rondo::slots::Copy>) noexcept override { return false; }
   bool find(const void* data, std::size_t bytes, std::uint32_t& region, std::uint64_t& offset) noexcept override {
     for (const auto& [base, block] : memory_) {
       const auto* const at = static_cast<const std::byte*>(data);

@@ -1,0 +1,150 @@
+// Messages lent by address to another process: how many are copied at once, and when their replies and releases go out.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "transports/slots.h"
+
+namespace {
+
+using namespace rondo;
+
+/// Plays the kernel: copies between addresses of this process, and counts its calls.
+class CopyingLender final : public slots::Lender {
+ public:
+  bool reachable_by_address(std::size_t bytes) const noexcept override { return bytes >= 64; }
+  bool read(std::span<const slots::Copy> copies) noexcept override {
+    ++reads;
+    for (const auto& copy : copies) std::memcpy(copy.here, reinterpret_cast<const void*>(copy.there), copy.bytes);
+    return reachable;
+  }
+  bool write(std::span<const slots::Copy> copies) noexcept override {
+    ++writes;
+    for (const auto& copy : copies) std::memcpy(reinterpret_cast<void*>(copy.there), copy.here, copy.bytes);
+    return reachable;
+  }
+  bool find(const void*, std::size_t, std::uint32_t&, std::uint64_t&) noexcept override { return false; }
+  std::byte* at(std::uint32_t, std::uint64_t) noexcept override { return nullptr; }
+
+  int reads = 0;
+  int writes = 0;
+  bool reachable = true;
+};
+
+/// One link from a lender to a borrower, and 100-byte messages in the lender's memory, each of one value.
+struct Scene {
+  static constexpr std::size_t bytes = 100;
+
+  Scene() {
+    for (auto* peer : {&lending, &borrowing}) {
+      peer->rank = peer == &lending ? 1 : 0;
+      peer->doorbell = &doorbell;
+      peer->lender = &kernel;
+    }
+  }
+  std::byte* message(int index) { return memory.data() + static_cast<std::size_t>(index) * bytes; }
+  std::byte* reply(int index) { return replies.data() + static_cast<std::size_t>(index) * bytes; }
+  void lend(int index) {
+    std::memset(message(index), index + 1, bytes);
+    REQUIRE(sender.reserve(bytes) != nullptr);
+    REQUIRE(sender.lend(message(index), reply(index), bytes, {}, {}));
+  }
+  /// Takes in the next message, answers it with its value plus 100, and releases it.
+  void answer(int index) {
+    const Message* const got = receiver.peek();
+    REQUIRE(got != nullptr);
+    REQUIRE(got->lent);
+    REQUIRE(got->bytes == bytes);
+    REQUIRE(got->data[bytes - 1] == static_cast<std::byte>(index + 1));
+    std::memset(got->reply, index + 101, bytes);
+    receiver.release();
+  }
+  bool answered(int index) { return reply(index)[bytes - 1] == static_cast<std::byte>(index + 101); }
+
+  CopyingLender kernel;
+  DoorbellPage doorbell;
+  slots::Peer lending, borrowing;
+  slots::Acknowledged here, there;
+  std::unique_ptr<slots::Ring> ring = std::make_unique<slots::Ring>();
+  std::vector<std::byte> landing = std::vector<std::byte>(slots::copies_max * limits::slot_bytes);
+  std::vector<std::byte> memory = std::vector<std::byte>(16 * bytes);
+  std::vector<std::byte> replies = std::vector<std::byte>(16 * bytes);
+  slots::Sender sender{*ring, lending, here};
+  slots::Receiver receiver{*ring, borrowing, there, 0, landing.data()};
+};
+
+}  // namespace
+
+TEST_CASE("Lent messages that have arrived are copied in one call, and released together") {
+  Scene scene;
+  for (int i = 0; i < limits::credits; ++i) scene.lend(i);
+  for (int i = 0; i < limits::credits; ++i) {
+    scene.answer(i);
+    const int done = (i + 1) / slots::copies_max * slots::copies_max;
+    CHECK(scene.sender.released() == static_cast<std::uint64_t>(done));
+    CHECK(scene.kernel.reads == i / slots::copies_max + 1);
+    CHECK(scene.kernel.writes == done / slots::copies_max);
+    for (int j = 0; j <= i; ++j) CHECK(scene.answered(j) == (j < done));
+  }
+}
+
+TEST_CASE("A lent message that is alone is answered at once") {
+  Scene scene;
+  for (int i = 0; i < 9; ++i) {
+    scene.lend(i);
+    scene.answer(i);
+    CHECK(scene.sender.released() == static_cast<std::uint64_t>(i + 1));
+    CHECK(scene.answered(i));
+    CHECK(scene.receiver.peek() == nullptr);
+  }
+}
+
+TEST_CASE("A copied message between lent ones ends what is copied together") {
+  Scene scene;
+  scene.lend(0);
+  std::byte* const room = scene.sender.reserve(8);
+  std::memset(room, 77, 8);
+  scene.sender.commit(8, {}, {});
+  scene.lend(2);
+  scene.answer(0);
+  CHECK(scene.sender.released() == 1);
+  const Message* const got = scene.receiver.peek();
+  REQUIRE(got != nullptr);
+  CHECK(!got->lent);
+  CHECK(got->data[7] == static_cast<std::byte>(77));
+  scene.receiver.release();
+  scene.answer(2);
+  CHECK(scene.sender.released() == 3);
+  CHECK(scene.answered(2));
+}
+
+TEST_CASE("The held-back releases leave the sender the credits of the proofs") {
+  Scene scene;
+  std::uint64_t held_max = 0;
+  for (int lent = 0, answered = 0; answered < 12; ++answered) {
+    while (lent < 16 && scene.sender.reserve(Scene::bytes) != nullptr) scene.lend(lent++);
+    scene.answer(answered);
+    held_max = std::max(held_max, static_cast<std::uint64_t>(answered + 1) - scene.sender.released());
+  }
+  CHECK(held_max == slots::copies_max - 1);
+  CHECK(limits::credits - held_max >= limits::slices_max + 1);
+}
+
+TEST_CASE("Memory that can't be read or written any more is a lost peer") {
+  for (const bool read : {true, false}) {
+    Scene scene;
+    scene.lend(0);
+    if (read) {
+      scene.kernel.reachable = false;
+      CHECK(scene.receiver.peek() == nullptr);
+    } else {
+      REQUIRE(scene.receiver.peek() != nullptr);
+      scene.kernel.reachable = false;
+      scene.receiver.release();
+    }
+    CHECK(scene.receiver.status().code == Code::remote_error);
+  }
+}
