@@ -40,6 +40,12 @@ Job read_job() {
   job.ranks = static_cast<int>(env::integer("WORLD_SIZE", 1, limits::ranks_max));
   job.rank = static_cast<int>(env::integer("RANK", 0, job.ranks - 1));
   (void)device_from_environment();  // a wrong LOCAL_RANK is an error here
+  const int local_ranks = static_cast<int>(env::integer("LOCAL_WORLD_SIZE", 0, limits::ranks_max));
+  if (local_ranks != 0 && local_ranks < job.ranks) {
+    throw Error(Code::invalid_usage, "only LOCAL_WORLD_SIZE=" + std::to_string(local_ranks) +
+                                         " of WORLD_SIZE=" + std::to_string(job.ranks) +
+                                         " ranks are on this host, and a job of several hosts is not possible yet");
+  }
   const std::optional<std::string> name = env::text("RONDO_JOB_NAME");
   const std::optional<std::string> secret = env::text("RONDO_JOB_SECRET");
   if (name && secret) {

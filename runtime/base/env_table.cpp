@@ -20,12 +20,15 @@ constexpr Variable rows[] = {
     {"RONDO_JOB_SECRET", "text", "",
      "What the ranks of a job prove to each other in rondoCommInitFromEnv; `rondo run` sets it.  Unset: any process "
      "of the same user may join."},
+    {"RONDO_RESTART_COUNT", "integer", "",
+     "Not read: `rondo run --restart` tells its ranks how often it has started the job again."},
     // The launcher's: torchrun's names.
     {"RANK", "integer", "", "This process's rank, for rondoCommInitFromEnv."},
     {"WORLD_SIZE", "integer", "", "The number of ranks, for rondoCommInitFromEnv."},
     {"LOCAL_RANK", "integer", "",
      "This process's rank on its host: checked by rondoCommInitFromEnv, and told by "
      "ncclCommCuDevice."},
+    {"LOCAL_WORLD_SIZE", "integer", "0", "The number of ranks on this host, for rondoCommInitFromEnv; 0: not known."},
     {"MASTER_ADDR", "text", "",
      "With MASTER_PORT, the rendezvous of rondoCommInitFromEnv where RONDO_JOB_NAME is not set; on one host."},
     {"MASTER_PORT", "integer", "", "See MASTER_ADDR."},

@@ -24,6 +24,15 @@ def shell(ranks, script, *flags, **options):
     return run("-n", str(ranks), *flags, "--", "sh", "-c", script, **options)
 
 
+def read(*path):
+    with open(os.path.join(*path)) as file:
+        return file.read()
+
+
+def last_line(result):
+    return result.stderr.splitlines()[-1]
+
+
 def gone(pid):
     """Whether a process has ended (a zombie that nobody reaps has ended too)."""
     try:
@@ -45,10 +54,10 @@ def until(condition):
 class Started:
     """A job in the background.  Each rank and each child of a rank writes its pid as a file into a folder."""
 
-    def __init__(self, ranks, script):
+    def __init__(self, ranks, script, *flags):
         self.folder = tempfile.TemporaryDirectory()
-        self.process = subprocess.Popen([RONDO, "run", "-n", str(ranks), "--env", "DIR=" + self.folder.name, "--", "sh",
-                                         "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        self.process = subprocess.Popen([RONDO, "run", "-n", str(ranks), *flags, "--env", "DIR=" + self.folder.name,
+                                         "--", "sh", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True)
 
     def pids(self, count):
@@ -147,14 +156,26 @@ class Endings(unittest.TestCase):
     def test_the_first_failing_rank_decides(self):
         result = shell(3, "[ $RANK = 1 ] && exit 7; trap 'exit 9' TERM; sleep 60 & wait")
         self.assertEqual(result.returncode, 7)
-        line = r"^rondo run: rank 1 \(pid \d+\) exited with status 7; ending the other ranks\n$"
-        self.assertRegex(result.stderr, line)
+        first, last = result.stderr.splitlines()
+        self.assertRegex(first, r"^rondo run: rank 1 \(pid \d+\) exited with status 7; ending the other ranks$")
+        self.assertRegex(last, r"^rondo run: rank 1 of 3 \(pid \d+\) failed first, after \d+(\.\d)? s: it exited with "
+                               "status 7; of the others 2 failed$")
 
     def test_a_killed_rank_gives_128_plus_the_signal(self):
         result = shell(2, "[ $RANK = 1 ] && kill -SEGV $$; sleep 60")
         self.assertEqual(result.returncode, 128 + signal.SIGSEGV)
-        self.assertRegex(result.stderr, r"rank 1 \(pid \d+\) was killed by signal 11 \(Segmentation fault\)")
-        self.assertEqual(result.stderr.count("\n"), 1)
+        self.assertRegex(last_line(result), r"rank 1 of 2 .* it was killed by signal 11 \(Segmentation fault\); of the "
+                                            "others 1 was ended by rondo run$")
+
+    def test_a_rank_alone_gets_one_line(self):
+        result = shell(1, "exit 3")
+        line = r"^rondo run: rank 0 of 1 \(pid \d+\) failed, after .* it exited with status 3\n$"
+        self.assertRegex(result.stderr, line)
+
+    def test_the_account_is_the_last_line_whatever_else_is_written(self):
+        result = shell(3, "[ $RANK = 2 ] && exit 4; trap 'echo the end >&2; exit 0' TERM; sleep 60 & wait")
+        self.assertEqual(result.stderr.count("the end"), 2)
+        self.assertRegex(last_line(result), "rank 2 of 3 .* exited with status 4; of the others 2 ended well$")
 
     def test_a_rank_that_ignores_sigterm_is_killed(self):
         result = shell(2, "[ $RANK = 0 ] && exit 5; trap '' TERM; while :; do sleep 0.1; done")
@@ -174,6 +195,115 @@ class Endings(unittest.TestCase):
         with Started(2, "sleep 60 & echo > $DIR/$!") as job:
             self.assertEqual(job.process.wait(PATIENCE_S), 0)
             self.assertTrue(until(lambda: all(gone(pid) for pid in job.pids(2))))
+
+
+class Output(unittest.TestCase):
+    def test_lines_are_marked_with_the_rank(self):
+        result = shell(3, "echo one; echo; printf 'no end'; echo wrong >&2", "--tag-output")
+        self.assertEqual(sorted(result.stdout.splitlines()),
+                         sorted(f"[{r}] {line}" for r in range(3) for line in ("one", "", "no end")))
+        self.assertEqual(sorted(result.stderr.splitlines()), [f"[{r}] wrong" for r in range(3)])
+
+    def test_lines_of_ranks_do_not_mix(self):
+        program = "import os, sys\nfor _ in range(300): os.write(1, b'x' * 99); os.write(1, b'y' * 100 + b'\\n')"
+        result = run("-n", "4", "--tag-output", "--", sys.executable, "-c", program)
+        whole = "x" * 99 + "y" * 100
+        self.assertEqual(sorted(result.stdout.splitlines()), [f"[{r}] {whole}" for r in range(4) for _ in range(300)])
+
+    def test_a_long_line_is_broken_and_nothing_is_lost(self):
+        result = run("-n", "1", "--tag-output", "--", sys.executable, "-c", "print('z' * 1000000)")
+        self.assertEqual("".join(line[4:] for line in result.stdout.splitlines()), "z" * 1000000)
+        self.assertGreater(result.stdout.count("\n"), 1)
+
+    def test_files_instead_of_the_terminal_or_beside_it(self):
+        for flags in ([], ["--tag-output"]):
+            with self.subTest(flags), tempfile.TemporaryDirectory() as folder:
+                inner = os.path.join(folder, "new", "folder")
+                result = shell(2, "echo out $RANK; echo err $RANK >&2", "--output-dir", inner, *flags)
+                self.assertEqual(sorted(result.stdout.splitlines()), ["[0] out 0", "[1] out 1"] if flags else [])
+                self.assertEqual(sorted(result.stderr.splitlines()), ["[0] err 0", "[1] err 1"] if flags else [])
+                texts = {name: read(inner, name) for name in os.listdir(inner)}
+                self.assertEqual(texts, {f"rank-{r}.{end}": f"{end} {r}\n" for r in range(2) for end in ("out", "err")})
+
+    def test_a_folder_that_cannot_be_made(self):
+        with tempfile.NamedTemporaryFile() as file:
+            result = shell(1, "true", "--output-dir", file.name + "/folder")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("--output-dir", result.stderr)
+
+    def test_a_reader_that_goes_away_ends_the_rank_like_any_writer(self):
+        with subprocess.Popen([RONDO, "run", "-n", "1", "--tag-output", "--", "yes"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+            self.assertEqual(job.stdout.readline(), "[0] y\n")
+            job.stdout.close()
+            self.assertEqual(job.wait(PATIENCE_S), 128 + signal.SIGPIPE)
+
+    def test_what_a_child_holds_open_does_not_hold_the_job(self):
+        result = shell(1, "sleep 60 & echo done", "--tag-output")
+        self.assertEqual((result.returncode, result.stdout), (0, "[0] done\n"))
+
+
+class Attempts(unittest.TestCase):
+    def test_a_timeout_ends_the_job(self):
+        result = shell(3, "sleep 60", "--timeout", "0.5")
+        self.assertEqual(result.returncode, 124)
+        self.assertEqual(result.stderr,
+                         "rondo run: timed out after 0.5 s (--timeout): ranks 0, 1, 2 of 3 had not ended\n")
+
+    def test_a_job_in_time(self):
+        result = shell(2, "exit 0", "--timeout", "100")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_a_failed_job_is_started_again(self):
+        script = ("echo $RONDO_RESTART_COUNT $RONDO_JOB_SECRET; "
+                  "[ $RANK = 1 ] && [ $RONDO_RESTART_COUNT -lt 2 ] && exit 6")
+        with tempfile.TemporaryDirectory() as folder:
+            result = shell(2, script + "; exit 0", "--restart", "5", "--output-dir", folder)
+            lines = [line.split() for line in read(folder, "rank-0.out").splitlines()]
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([line[0] for line in lines], ["0", "1", "2"])
+        self.assertEqual(len({line[1] for line in lines}), 3)
+        self.assertEqual(result.stderr.count("exited with status 6"), result.stderr.count("rank 1"))
+        self.assertEqual(last_line(result), "rondo run: starting the job again: attempt 3 of 6")
+
+    def test_attempts_end(self):
+        result = shell(1, "exit 8", "--restart", "2")
+        self.assertEqual((result.returncode, result.stderr.count("starting the job again")), (8, 2))
+        self.assertIn("exited with status 8", last_line(result))
+
+    def test_a_signal_or_a_program_that_cannot_run_ends_it_for_good(self):
+        with Started(1, "echo > $DIR/$$; exec sleep 60", "--restart", "3") as job:
+            job.pids(1)
+            job.process.send_signal(signal.SIGTERM)
+            self.assertEqual(job.process.wait(PATIENCE_S), 128 + signal.SIGTERM)
+            self.assertIn("killed by signal 15 (Terminated), passed on by rondo run", job.process.stderr.read())
+        self.assertEqual(run("-n", "1", "--restart", "3", "--", "./no-such-program").stderr.count("\n"), 1)
+
+
+class Hosts(unittest.TestCase):
+    def test_each_host_has_its_ranks_of_the_job(self):
+        names = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "RONDO_JOB_NAME",
+                 "RONDO_JOB_SECRET"]
+        lines = []
+        for host in range(2):
+            result = shell(2, "echo " + " ".join("$" + name for name in names), "--nnodes", "2", "--node-rank",
+                           str(host), "--master-addr", "192.0.2.1", "--master-port", "4000",
+                           env={**os.environ, "RONDO_JOB_SECRET": "mine"})
+            lines += sorted(result.stdout.splitlines())
+        rest = "4 2 192.0.2.1 4000 rondo-run-4000 mine"
+        self.assertEqual(lines, [f"{rank} {rank % 2} {rest}" for rank in range(4)])
+
+    def test_contradictions(self):
+        whole = ["--nnodes", "2", "--node-rank", "1", "--master-addr", "192.0.2.1", "--master-port", "4000"]
+        for flags, word in ((["--node-rank", "0"], "--nnodes"), (["--master-addr", "::1"], "--nnodes"),
+                            (whole[:2], "--node-rank"), (whole[:4], "--master-addr"), (whole[:6], "--master-port"),
+                            (whole[:3] + ["2"] + whole[4:], "--node-rank 2 is none of"),
+                            (whole + ["--restart", "1"], "--restart"), (["--master-port", "65536"], "--master-port"),
+                            (["--nnodes", "65536"] + whole[2:], "65536 ranks")):
+            with self.subTest(flags):
+                result = run("-n", "2", *flags, "--", "true")
+                self.assertEqual(result.returncode, 2)
+                self.assertIn(word, result.stderr)
 
 
 class Signals(unittest.TestCase):
@@ -205,7 +335,9 @@ class Mistakes(unittest.TestCase):
         for arguments in (["-n", "0", "--", "true"], ["-n", "four", "--", "true"], ["-n", "-1", "--", "true"],
                           ["-n", "99999999999", "--", "true"], ["--", "true"], ["-n", "2"],
                           ["-n", "2", "--bind", "socket", "--", "true"], ["-n", "2", "--env", "NOVALUE", "--", "true"],
-                          ["-n", "2", "--rank", "--", "true"]):
+                          ["-n", "2", "--rank", "--", "true"], ["-n", "2", "--timeout", "-1", "--", "true"],
+                          ["-n", "2", "--timeout", "soon", "--", "true"], ["-n", "2", "--restart", "-1", "--", "true"],
+                          ["-n", "2", "--restart", "--", "true"]):
             with self.subTest(arguments):
                 result = run(*arguments)
                 self.assertEqual(result.returncode, 2, result.stderr)

@@ -1,4 +1,4 @@
-// See guard.h.  The protocol on the pipe: process group numbers; 0 dismisses.
+// See guard.h.  The protocol on the pipe: process group numbers; 0 dismisses, -1 forgets.
 #include "guard.h"
 
 #include <fcntl.h>
@@ -31,7 +31,11 @@ namespace {
     pid_t group = 0;
     if (read(pipe, &group, sizeof group) != static_cast<ssize_t>(sizeof group)) break;  // the launcher is dead
     if (group == 0) _exit(0);
-    groups.push_back(group);
+    if (group < 0) {
+      groups.clear();
+    } else {
+      groups.push_back(group);
+    }
   }
   for (const pid_t group : groups) kill(-group, SIGKILL);
   _exit(0);
@@ -53,15 +57,19 @@ Guard::Guard() {
 }
 
 Guard::~Guard() {
-  watch(0);
+  tell(0);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-void Guard::watch(pid_t group) noexcept {
+void Guard::watch(pid_t group) noexcept { tell(group); }
+
+void Guard::forget() noexcept { tell(-1); }
+
+void Guard::tell(pid_t word) noexcept {
   // A pipe takes a few bytes whole.  The only failure is a guard that somebody killed: the ranks then have the kernel's
   // half of the protection, and the job goes on.
-  while (write(pipe_.get(), &group, sizeof group) < 0 && errno == EINTR) {
+  while (write(pipe_.get(), &word, sizeof word) < 0 && errno == EINTR) {
   }
 }
 

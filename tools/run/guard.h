@@ -22,8 +22,11 @@ class Guard {
   /// From now on the death of the launcher is the death of process group `group`, which must exist, or be a zombie not
   /// yet reaped, until the guard is dismissed.
   void watch(pid_t group) noexcept;
+  /// Leaves all groups alone that it was told of, before their numbers can be given anew.
+  void forget() noexcept;
 
  private:
+  void tell(pid_t word) noexcept;
   Descriptor pipe_;
   pid_t pid_ = -1;
 };

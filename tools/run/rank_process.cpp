@@ -26,7 +26,7 @@ std::string Ending::describe() const {
 void RankProcess::look() noexcept {
   siginfo_t info{};
   if (ending || waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0) return;
-  if (info.si_pid == pid) ending = Ending{info.si_code != CLD_EXITED, info.si_status};
+  if (info.si_pid == pid) ending = Ending{info.si_code != CLD_EXITED, info.si_status, false};
 }
 
 namespace {
@@ -38,6 +38,8 @@ namespace {
   if (getppid() != launcher) _exit(128 + SIGKILL);  // it died before the line above
   if (launch.processors) sched_setaffinity(0, sizeof *launch.processors, &*launch.processors);
   dup2(launch.input, STDIN_FILENO);
+  if (launch.output >= 0) dup2(launch.output, STDOUT_FILENO);
+  if (launch.error >= 0) dup2(launch.error, STDERR_FILENO);
   signal(SIGPIPE, SIG_DFL);
   signal(SIGTTIN, SIG_DFL);
   sigprocmask(SIG_SETMASK, &launch.mask, nullptr);

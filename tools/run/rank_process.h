@@ -14,7 +14,8 @@ namespace rondo::run {
 /// How a process ended.
 struct Ending {
   bool by_signal = false;
-  int number = 0;  // of the signal, or the exit status
+  int number = 0;            // of the signal, or the exit status
+  bool by_launcher = false;  // of a signal that it sent to end the job
   bool failed() const noexcept { return by_signal || number != 0; }
   int status() const noexcept { return by_signal ? 128 + number : number; }
   /// "exited with status 3" or "was killed by signal 9 (Killed)".
@@ -22,6 +23,7 @@ struct Ending {
 };
 
 struct RankProcess {
+  int rank = 0;
   pid_t pid = -1;
   std::optional<Ending> ending;  // set once it has ended; it is reaped only when the whole job has ended
 
@@ -35,6 +37,8 @@ struct Launch {
   char* const* arguments = nullptr;
   char* const* environment = nullptr;
   int input = -1;                       // becomes its standard input
+  int output = -1;                      // its standard output, and
+  int error = -1;                       // its standard error; -1: the launcher's own
   std::optional<cpu_set_t> processors;  // to bind it to
   sigset_t mask;                        // its signal mask
 };
