@@ -35,6 +35,8 @@ class SocketWire final : public rondo::Wire {
     if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL) < 0) throw std::runtime_error("sendmsg");
   }
 
+  void connect_sockets(int) override { throw std::runtime_error("this wire connects no sockets"); }
+
   /// Takes a frame if there is one; waits for one if `wait`.  False: none, or the peer has closed.
   bool take(rondo::Frame& frame, bool wait) {
     std::byte body[512];

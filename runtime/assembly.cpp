@@ -1,21 +1,39 @@
 // The only file that names concrete transports and kernels: it puts a communicator together.
 #include "base/env.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "communicator/make.h"
 #include "kernels/host_reducer.h"
 #include "memory.h"
 #include "transports/regions.h"
 #include "transports/shm.h"
+#include "transports/tcp.h"
 
 namespace rondo {
+namespace {
+
+/// As NCCL counts: sockets a thread times threads.  Rondo polls them all from the caller's thread.
+int sockets_per_link() {
+  const std::int64_t sockets = env::integer("NCCL_NSOCKS_PERTHREAD", 1, limits::sockets_per_link_max) *
+                               env::integer("NCCL_SOCKET_NTHREADS", 1, limits::sockets_per_link_max);
+  if (sockets > limits::sockets_per_link_max) {
+    throw Error(Code::invalid_usage, "NCCL_NSOCKS_PERTHREAD times NCCL_SOCKET_NTHREADS is " + std::to_string(sockets) +
+                                         ", and at most " + std::to_string(limits::sockets_per_link_max) +
+                                         " sockets link two ranks");
+  }
+  return static_cast<int>(sockets);
+}
+
+}  // namespace
 
 std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, int rank, int ranks,
                                                    const Options& options) {
   control::check_not_forked();
-  (void)env::choice("RONDO_TRANSPORT", {"shm"});  // one transport so far: forcing it changes nothing
+  const std::string forced = env::choice("RONDO_TRANSPORT", {"shm", "tcp"});
   const auto deadline = control::Clock::now() + std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000));
   const control::Membership membership = control::join(id, rank, ranks, deadline);
   Parts parts{{}, host_reducer()};
+  if (forced == "tcp") parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets_per_link()));
   parts.transports.push_back(make_shm_transport(control::doorbell()));
   return make_communicator(membership, std::move(parts), options, deadline);
 }

@@ -340,7 +340,9 @@ bool Run::flush(StrandState& s) noexcept {
 /// Moves the ends that move only when asked.
 void Run::poll(const StrandState& s) noexcept {
   for (SendEnd* sender : s.strand->polled_senders) (void)sender->flush();
-  for (ReceiveEnd* receiver : s.strand->polled_receivers) receiver->poll();
+  for (ReceiveEnd* receiver : s.strand->polled_receivers) {
+    if (receiver != s.blocked_on_message) receiver->poll();  // that one was just looked at
+  }
 }
 
 bool Run::leave(StrandState& s) noexcept {

@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/descriptor.h"
@@ -103,11 +105,27 @@ struct Frame {
   std::vector<Descriptor> descriptors;
 };
 
+inline constexpr std::uint16_t socket_frame = 0xffff;  // see Wire::connect_sockets
+/// The body of such a frame, in this machine's byte order: it never leaves the process.
+struct SocketPlace {
+  std::uint32_t index = 0;
+  std::uint32_t count = 0;
+};
+inline Frame make_socket_frame(SocketPlace place, Descriptor socket) {
+  Frame frame{socket_frame, std::vector<std::byte>(sizeof place), {}};
+  std::memcpy(frame.body.data(), &place, sizeof place);
+  frame.descriptors.push_back(std::move(socket));
+  return frame;
+}
+
 /// A reliable ordered channel of frames to one peer.  Any thread may send; sends never block (they queue).  Descriptors
 /// are duplicated; the caller keeps its own.
 class Wire {
  public:
   virtual ~Wire() = default;
+  /// Connects `count` stream sockets between the two processes, proved on both sides like the wire itself.  Each side's
+  /// Connection then gets `count` frames of kind socket_frame: a socket, and its SocketPlace.  On one side only, once.
+  virtual void connect_sockets(int count) = 0;
   virtual void send(std::uint16_t kind, std::span<const std::byte> body, std::span<const int> descriptors = {}) = 0;
 };
 
@@ -119,6 +137,8 @@ class Connection {
   virtual void receive(Frame& frame) = 0;
   /// The links are open; from then on the ends may be used.  Any thread.
   virtual bool ready() const noexcept = 0;
+  /// Nothing more is sent from here: what was sent still arrives, and then its end.  Any thread.
+  virtual void finish() noexcept {}
   /// Nothing more can come from the peer: the ends report `code` from now on.  Any thread.
   virtual void fail(Code code) noexcept = 0;
   virtual SendEnd& send_end(int lane) noexcept = 0;
@@ -135,7 +155,7 @@ class Transport {
   /// Begins opening the links to `peer` over `wire`; both ranks call it, `initiator` on exactly one of them (true on
   /// the lower rank).  On the control thread or the caller's.  `wire` outlives the connection.  Throws Error.
   virtual std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) = 0;
-  /// Links from this rank to itself (strands are joined by them).
+  /// Links from this rank to itself (strands are joined by them), or null: this transport has none.
   virtual std::unique_ptr<Connection> open_self() = 0;
 };
 

@@ -252,6 +252,8 @@ class ShmConnection final : public Connection {
       case region_ready: return borrowing_.confirmed(frame);
       case region_gone: return borrowing_.unmap(frame);
       case reads_memory: return borrowing_.peer_reads_memory();
+      case socket_frame:
+        throw Error(Code::invalid_usage, "the peer opens TCP links; RONDO_TRANSPORT must be the same on all ranks");
       default: throw Error(Code::internal_error, "an unknown shared-memory frame, " + std::to_string(frame.kind));
     }
   }

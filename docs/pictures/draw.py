@@ -66,7 +66,7 @@ def rooms():
     room(350, 360, 130, 62, "executor", ["the only loop", "that moves data"], core)
     room(490, 360, 110, 62, "control", ["set-up, deaths,", "never user data"], core)
     room(350, 458, 250, 38, "plan/, transport.h, reducer.h", [], interface)
-    room(40, 360, 120, 62, "transports/", ["shm, simulated", "(tcp, verbs later)"], concrete)
+    room(40, 360, 120, 62, "transports/", ["shm, tcp, simulated", "(verbs later)"], concrete)
     room(180, 360, 110, 62, "kernels/", ["SIMD reducers"], concrete)
     room(40, 516, 560, 30, "base/", [], interface)
     for x in (140, 345, 520):

@@ -10,8 +10,9 @@ constexpr Variable rows[] = {
     // Rondo's own.
     {"RONDO_TIMEOUT", "seconds", "300",
      "How long init and every call may wait for other ranks before they fail and name those that were missing."},
-    {"RONDO_TRANSPORT", "one of shm", "",
-     "Use this transport between all ranks; an error where it cannot reach a peer.  Unset: the best one a pair."},
+    {"RONDO_TRANSPORT", "one of shm|tcp", "",
+     "Use this transport between all ranks; an error where it cannot reach a peer.  The same on all ranks.  Unset: "
+     "shm.  So far tcp, too, links ranks of one host only, over 127.0.0.1."},
     {"RONDO_DETERMINISTIC", "bool", "0",
      "1: reduce every element from rank 0 to rank n-1 in order, whatever the size and the transport."},
     {"RONDO_NCCL_VERSION", "integer", "22809",
@@ -60,8 +61,10 @@ constexpr Variable rows[] = {
     {"NCCL_SOCKET_FAMILY", "one of AF_INET|AF_INET6", "", "Accepted, no effect yet."},
     {"NCCL_SOCKET_RETRY_CNT", "integer", "34", "Accepted, no effect yet."},
     {"NCCL_SOCKET_RETRY_SLEEP_MSEC", "integer", "100", "Accepted, no effect yet."},
-    {"NCCL_SOCKET_NTHREADS", "integer", "1", "Accepted, no effect yet."},
-    {"NCCL_NSOCKS_PERTHREAD", "integer", "1", "Accepted, no effect yet."},
+    {"NCCL_SOCKET_NTHREADS", "integer", "1",
+     "Times NCCL_NSOCKS_PERTHREAD, the sockets that link two ranks over TCP, at most 64; the same on all ranks.  No "
+     "threads of their own serve them."},
+    {"NCCL_NSOCKS_PERTHREAD", "integer", "1", "See NCCL_SOCKET_NTHREADS."},
     {"NCCL_OOB_NET_ENABLE", "bool", "0", "Accepted, no effect yet."},
     {"NCCL_OOB_NET_IFNAME", "[^][=]name,name", "", "Accepted, no effect yet."},
     {"NCCL_NET", "text", "", "Accepted, no effect yet."},

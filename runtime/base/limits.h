@@ -20,6 +20,12 @@ inline constexpr std::size_t cache_line_bytes = 64;
 inline constexpr int regions_max = 1024;              // ncclMemAlloc regions that can be lent at one time
 inline constexpr int abort_timeout_ms = 5000;
 
+// A host that is gone is noticed by TCP itself after about (probes + 1) * keepalive seconds.
+inline constexpr int tcp_keepalive_s = 5;
+inline constexpr int tcp_keepalive_probes = 3;
+inline constexpr int sockets_per_link_max = 64;
+inline constexpr int stream_end_timeout_ms = 1000;  // between the end of a peer's streams and the news of it
+
 // The control plane.
 inline constexpr std::size_t frame_bytes_max = 64 * 1024;      // body of a control frame
 inline constexpr std::size_t handshake_bytes_max = 1024;       // body of a frame before the peer has proved itself
@@ -27,6 +33,7 @@ inline constexpr int frame_descriptors_max = 16;               // descriptors th
 inline constexpr std::size_t queued_bytes_max = 64 << 20;      // frames queued to one peer that does not read
 inline constexpr int handshakes_max = 1024;                    // unfinished ones of a process; the oldest is dropped
 inline constexpr int handshake_timeout_ms = 5000;
+inline constexpr unsigned strangers_max = 64;                  // unproved data sockets beyond those awaited
 inline constexpr int roots_max = 4096;                         // unique ids of a process that wait for ranks
 inline constexpr std::size_t rendezvous_name_bytes_max = 64;   // of the abstract socket name in a unique id
 inline constexpr int exit_timeout_ms = 1000;                   // for saying goodbye when the process exits

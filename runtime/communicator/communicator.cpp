@@ -206,7 +206,7 @@ class CommunicatorImpl final : public Communicator {
           }
           if (!this->status().ok()) return;
           const std::string what =
-              peers_.has_left(peer) ? " has left the communicator" : " has lent memory that cannot be reached any more";
+              peers_.has_left(peer) ? " has left the communicator" : " cannot be reached any more";
           return peers_.fail(status.code, call + ": " + peers_.describe(peer) + what, true);
         }
       }

@@ -12,7 +12,7 @@
 namespace rondo {
 
 struct Parts {
-  std::vector<std::unique_ptr<Transport>> transports;  // in order of preference
+  std::vector<std::unique_ptr<Transport>> transports;  // see Peers
   const Reducer& reducer;
 };
 

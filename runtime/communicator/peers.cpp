@@ -4,13 +4,16 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "control/fork_guard.h"
 
 namespace rondo {
 
 Peers::Peers(const control::Membership& membership, std::vector<std::unique_ptr<Transport>> transports,
              control::Deadline deadline)
     : membership_(membership), transports_(std::move(transports)), peers_(membership.members.size()) {
-  peers_[rank()].connection = transports_.front()->open_self();
+  for (std::size_t i = 0; peers_[rank()].connection == nullptr && i < transports_.size(); ++i) {
+    peers_[rank()].connection = transports_[i]->open_self();
+  }
   control::Mesh::Hooks hooks;
   hooks.opened = [this](int peer, Wire& wire) { guard(peer, [&] { opened(peer, wire); }); };
   hooks.frame = [this](int peer, Frame& frame) { guard(peer, [&] { received(peer, frame); }); };
@@ -115,7 +118,13 @@ void Peers::fail(Code code, const std::string& sentence, bool tell) noexcept {
 }
 
 void Peers::close(control::Deadline deadline) noexcept {
-  { const std::lock_guard lock(mutex_); }  // a failure that is being told goes out first
+  // A forked child has its parent's sockets, and must not end their streams.
+  if (!control::ForkGuard::forked()) {
+    const std::lock_guard lock(mutex_);  // a failure that is being told goes out first
+    for (Peer& peer : peers_) {
+      if (peer.connection != nullptr) peer.connection->finish();
+    }
+  }
   mesh_->close(deadline);
 }
 

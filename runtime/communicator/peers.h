@@ -19,7 +19,7 @@ namespace rondo {
 /// Ranks by their place in the communicator.  The calling thread binds plans; the control thread opens connections.
 class Peers final : public Links {
  public:
-  /// `transports` in order of preference; never empty.
+  /// The first of `transports` links all pairs, and the first that can links this rank to itself.
   Peers(const control::Membership& membership, std::vector<std::unique_ptr<Transport>> transports,
         control::Deadline deadline);
   ~Peers() override;

@@ -15,6 +15,7 @@
 #include "control.h"
 #include "control/channel.h"
 #include "control/connector.h"
+#include "control/data_sockets.h"
 #include "control/reception.h"
 
 namespace rondo::control {
@@ -34,6 +35,14 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void close(Deadline deadline, std::function<void()> done);
 
  private:
+  /// The control plane's own frames, but for those of a handshake.
+  enum Kind : std::uint16_t {
+    goodbye = 32,          // the sender leaves in good order
+    left = 33,             // rank 0: another rank has left
+    failed = 34,           // a rank has failed or died: its number, and the sentence
+    sockets_wanted = 35,   // the sender wants data sockets: how many
+    sockets_offered = 36,  // the answer: a DataOffer
+  };
   enum class State : std::uint8_t { here, left, failed };
   /// A channel to one peer: of the star, or of a pair.
   struct Line {
@@ -51,6 +60,11 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void accept(std::shared_ptr<Channel> channel, View greeting);
   void adopt(int peer, Use use, std::shared_ptr<Channel> channel);
   void watch_process(int peer, pid_t pid);
+  void ask_for_sockets(int peer, int count);
+  void offer_sockets(int peer, const Frame& frame);
+  void call_sockets(int peer, const Frame& frame);
+  DataEvents data_events(int peer, int count);
+  void fail_links(int peer, const std::string& why);
   void receive(int from, Plane plane, Frame& frame);
   void closed(int peer, const std::string& why);
 
@@ -87,6 +101,7 @@ class MeshCore::PairWire : public Wire {
  public:
   PairWire(MeshCore& core, int peer) : core_(core), peer_(peer) {}
   void send(std::uint16_t kind, std::span<const std::byte> body, std::span<const int> descriptors) override;
+  void connect_sockets(int count) override;
 
  private:
   MeshCore& core_;
@@ -100,6 +115,9 @@ struct MeshCore::Peer {
   Descriptor process;  // a pidfd
   std::unique_ptr<Watch> process_watch;
   Deadline refused_since{};
+  int sockets_wanted = 0;  // by this side
+  std::unique_ptr<DataListener> data_listener;
+  std::unique_ptr<DataCaller> data_caller;
   PairWire wire;
 };
 

@@ -13,12 +13,6 @@
 namespace rondo::control {
 namespace {
 
-enum Kind : std::uint16_t {
-  goodbye = 32,  // the sender leaves in good order
-  left = 33,     // rank 0: another rank has left
-  failed = 34,   // a rank has failed or died: its number, and the sentence
-};
-
 constexpr std::size_t sentence_bytes_max = 4096;
 
 }  // namespace
@@ -31,6 +25,8 @@ void MeshCore::receive(int from, Plane plane, Frame& frame) {
     return;
   }
   if (frame.kind == goodbye) return note_left(from);
+  if (frame.kind == sockets_wanted) return offer_sockets(from, frame);
+  if (frame.kind == sockets_offered) return call_sockets(from, frame);
   ByteReader reader(frame.body);
   const auto rank = reader.number<std::uint32_t>();
   const std::string sentence = frame.kind == failed ? reader.text() : std::string();
@@ -86,6 +82,8 @@ void MeshCore::let_go(int rank) {
   Peer& gone = found->second;
   gone.process_watch.reset();
   gone.process.reset();
+  gone.data_listener.reset();
+  gone.data_caller.reset();
   for (Line* line : {&gone.star, &gone.pair}) {
     line->connector.reset();
     if (line->channel) line->channel->stop();
@@ -123,6 +121,8 @@ void MeshCore::close(Deadline deadline, std::function<void()> done) {
   timer_->start(deadline, [self = shared_from_this()] { self->finish_close(); });
   for (auto& [rank, other] : peers_) {
     other.process_watch.reset();
+    other.data_listener.reset();
+    other.data_caller.reset();
     for (Line* line : {&other.star, &other.pair}) {
       line->connector.reset();
       if (!line->channel || line->channel->stopped()) continue;

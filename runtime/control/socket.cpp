@@ -1,6 +1,8 @@
 // Control sockets: see socket.h.
 #include "control/socket.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -32,8 +34,17 @@ Address abstract(const std::string& name) noexcept {
   return result;
 }
 
-Socket new_socket() noexcept {
-  return Socket(ForkGuard::get().open([] { return ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
+Socket new_socket(int family) noexcept {
+  return Socket(
+      ForkGuard::get().open([=] { return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
+}
+
+sockaddr_in loopback(std::uint16_t port) noexcept {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
 }
 
 }  // namespace
@@ -52,7 +63,7 @@ void Socket::reset() noexcept {
 
 Socket listen_on(const std::string& name) {
   const Address address = abstract(name);
-  Socket socket = new_socket();
+  Socket socket = new_socket(AF_UNIX);
   if (!socket) throw_system_error("create the control socket");
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.address), address.bytes) != 0) {
     if (errno == EADDRINUSE) {
@@ -78,9 +89,34 @@ Socket accept_from(const Socket& listener) noexcept {
 
 Socket connect_to(const std::string& name) noexcept {
   const Address address = abstract(name);
-  Socket socket = new_socket();
+  Socket socket = new_socket(AF_UNIX);
   if (!socket) return socket;
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.address), address.bytes) == 0) return socket;
+  const int error = errno;
+  socket.reset();
+  errno = error;
+  return socket;
+}
+
+Socket listen_on_loopback(std::uint16_t& port) {
+  sockaddr_in address = loopback(0);
+  socklen_t bytes = sizeof(address);
+  Socket socket = new_socket(AF_INET);
+  if (!socket) throw_system_error("create a TCP socket");
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(socket.get(), generic, bytes) != 0) throw_system_error("bind a TCP socket to 127.0.0.1");
+  if (::listen(socket.get(), SOMAXCONN) != 0) throw_system_error("listen on 127.0.0.1");
+  if (::getsockname(socket.get(), generic, &bytes) != 0) throw_system_error("ask for a socket's port");
+  port = ntohs(address.sin_port);
+  return socket;
+}
+
+Socket connect_to_loopback(std::uint16_t port) noexcept {
+  const sockaddr_in address = loopback(port);
+  Socket socket = new_socket(AF_INET);
+  if (!socket) return socket;
+  const int result = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  if (result == 0 || errno == EINPROGRESS || errno == EINTR) return socket;
   const int error = errno;
   socket.reset();
   errno = error;

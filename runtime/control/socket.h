@@ -1,4 +1,5 @@
-// Control sockets: abstract Unix stream sockets, non-blocking, close-on-exec, listed with the fork guard.
+// Control sockets: abstract Unix stream sockets, and the TCP sockets of a set-up; non-blocking, close-on-exec, listed
+// with the fork guard.
 //
 // The one file to change when control connections also run over TCP: everything above sees only streams of bytes, and
 // credentials where the kernel vouches for them.
@@ -6,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -35,6 +37,11 @@ Socket listen_on(const std::string& name);
 Socket accept_from(const Socket& listener) noexcept;
 /// Connects at once, or an empty socket with errno: ECONNREFUSED (nobody listens), EAGAIN (the queue is full).
 Socket connect_to(const std::string& name) noexcept;
+
+/// Listens on a TCP port of 127.0.0.1 that the kernel chooses.  Throws Error.
+Socket listen_on_loopback(std::uint16_t& port);
+/// Begins to connect; writable when it has ended.  Or an empty socket with errno.
+Socket connect_to_loopback(std::uint16_t port) noexcept;
 
 struct Credentials {
   pid_t pid = 0;  // 0: not visible from here

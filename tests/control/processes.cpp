@@ -16,6 +16,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "control/fork_guard.h"
+
 namespace rondo::test {
 namespace {
 
@@ -68,6 +70,7 @@ World::World(int ranks, const Body& body) : endings_(static_cast<std::size_t>(ra
       int status = 0;
       board_->pids[rank].store(::getpid());
       try {
+        expect(!control::ForkGuard::forked(), "a test process that has not used Rondo itself before it forks");
         body(rank, *board_);
       } catch (const std::exception& error) {
         board_->say(rank, error.what());

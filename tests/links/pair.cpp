@@ -1,14 +1,17 @@
-// The three kinds of links that exist: simulated, slot rings in plain memory, shared memory.
+// The kinds of links that exist: simulated, slot rings in plain memory, shared memory, TCP.
 #include "pair.h"
 
+#include <chrono>
 #include <map>
 #include <stdexcept>
+#include <thread>
 
 #include "memory.h"
 #include "transports/regions.h"
 #include "transports/shm.h"
 #include "transports/simulated.h"
 #include "transports/slots.h"
+#include "transports/tcp.h"
 #include "wires.h"
 
 namespace links {
@@ -151,17 +154,65 @@ class ShmPair final : public Pair {
   std::vector<std::byte*> memory_;
 };
 
+class TcpPair final : public Pair {
+ public:
+  explicit TcpPair(int sockets) {
+    for (int rank = 0; rank < 2; ++rank) {
+      doorbells_.push_back(std::make_unique<rondo::Doorbell>(rondo::Doorbell::create()));
+      transports_.push_back(rondo::make_tcp_transport(*doorbells_.back(), sockets));
+      connections_.push_back(transports_.back()->open(1 - rank, rank == 0, wire_));
+    }
+    rondo::Frame frame;
+    while (wire_.take(frame)) connections_[1]->receive(frame);
+    while (wire_.take_own(frame)) connections_[0]->receive(frame);
+    if (!connections_[0]->ready() || !connections_[1]->ready()) throw std::runtime_error("the links did not open");
+  }
+  rondo::SendEnd& send_end(int rank) override { return connections_[rank]->send_end(0); }
+  rondo::ReceiveEnd& receive_end(int rank) override { return connections_[rank]->receive_end(0); }
+  /// What the executor does while a run waits.  A busy kernel may take its time.
+  void pass() override {
+    if (++passes_ % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    for (const auto& connection : connections_) {
+      if (connection == nullptr) continue;
+      (void)connection->send_end(0).flush();
+      connection->receive_end(0).poll();
+    }
+  }
+  std::byte* lendable(int, std::size_t bytes) override {
+    memory_.push_back(std::make_unique<std::byte[]>(bytes));
+    return memory_.back().get();
+  }
+  void give_back(std::byte* memory) override {
+    std::erase_if(memory_, [&](const auto& owned) { return owned.get() == memory; });
+  }
+  void kill(int rank) override {
+    connections_[rank].reset();
+    connections_[1 - rank]->fail(rondo::Code::remote_error);
+  }
+
+ private:
+  QueueWire wire_;
+  int passes_ = 0;
+  std::vector<std::unique_ptr<rondo::Doorbell>> doorbells_;
+  std::vector<std::unique_ptr<rondo::Transport>> transports_;
+  std::vector<std::unique_ptr<rondo::Connection>> connections_;
+  std::vector<std::unique_ptr<std::byte[]>> memory_;
+};
+
 }  // namespace
 
 std::unique_ptr<Pair> simulated_pair() { return std::make_unique<SimulatedPair>(); }
 std::unique_ptr<Pair> slots_pair(std::uint64_t first) { return std::make_unique<SlotsPair>(first); }
 std::unique_ptr<Pair> shm_pair() { return std::make_unique<ShmPair>(); }
+std::unique_ptr<Pair> tcp_pair(int sockets) { return std::make_unique<TcpPair>(sockets); }
 
 std::vector<Kind> kinds() {
   return {{"simulated", simulated_pair},
           {"slots", [] { return slots_pair(0); }},
           {"slots before the counters wrap", [] { return slots_pair((1ull << 32) - 40); }},
-          {"shm", shm_pair}};
+          {"shm", shm_pair},
+          {"tcp", [] { return tcp_pair(1); }, false},
+          {"tcp, 3 sockets", [] { return tcp_pair(3); }, false}};
 }
 
 }  // namespace links

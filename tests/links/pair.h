@@ -29,11 +29,13 @@ class Pair {
 struct Kind {
   std::string name;
   std::function<std::unique_ptr<Pair>()> make;
+  bool shares = true;  // memory: it lends, and a credit comes back when its message is released, not when it is copied
 };
 
 std::unique_ptr<Pair> simulated_pair();
 std::unique_ptr<Pair> slots_pair(std::uint64_t first);  // after that many messages
 std::unique_ptr<Pair> shm_pair();
+std::unique_ptr<Pair> tcp_pair(int sockets);
 
 /// Every kind of link.
 std::vector<Kind> kinds();

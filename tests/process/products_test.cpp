@@ -1,7 +1,7 @@
 // Every collective, algorithm, type and operator, with few and many ranks, elements and kinds of memory: exact results,
 // nothing written outside the buffers, inputs kept.  Cases are drawn by a seed that every rank shares.
 //
-// PRODUCTS_SEEDS: how many seeds (1).
+// PRODUCTS_SEEDS: how many seeds (1).  PRODUCTS_RANKS_MAX: of the processes (9).
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -226,7 +226,8 @@ int seeds() { return environment_number("PRODUCTS_SEEDS", 1); }
 
 TEST_CASE("collectives are exact between processes") {
   for (int seed = 1; seed <= seeds(); ++seed) {
-    for (int ranks = 1; ranks <= 9; ++ranks) run_products(Ranks::processes, ranks, seed, 40);
+    const int ranks_max = environment_number("PRODUCTS_RANKS_MAX", 9);
+    for (int ranks = 1; ranks <= ranks_max; ++ranks) run_products(Ranks::processes, ranks, seed, 40);
   }
 }
 

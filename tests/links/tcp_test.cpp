@@ -1,0 +1,289 @@
+// What is special to TCP links: pieces of messages, ends in the middle of one, garbage, landing, both ways backed up.
+#define CATCH_CONFIG_MAIN
+#include <fcntl.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "base/limits.h"
+#include "pair.h"
+#include "transports/tcp_stream.h"
+#include "wires.h"
+
+using namespace rondo;
+using namespace links;
+
+namespace {
+
+constexpr std::size_t most = limits::slot_bytes;
+
+/// A link each way over sockets of the test's.
+class Streams {
+ public:
+  explicit Streams(int sockets = 1, int send_bytes = 0) {
+    std::vector<int> ends[2];
+    for (int i = 0; i < sockets; ++i) {
+      auto [first, second] = loopback_sockets(send_bytes);
+      for (Descriptor* socket : {&first, &second}) ::fcntl(socket->get(), F_SETFL, O_NONBLOCK);
+      ends[0].push_back(first.get());
+      ends[1].push_back(second.get());
+      sockets_[0].push_back(std::move(first));
+      sockets_[1].push_back(std::move(second));
+    }
+    for (int rank = 0; rank < 2; ++rank) {
+      senders_.push_back(std::make_unique<tcp::Sender>(ends[rank], peers_[rank]));
+      receivers_.push_back(std::make_unique<tcp::Receiver>(ends[rank], peers_[rank]));
+    }
+  }
+  tcp::Sender& sender(int rank) { return *senders_[static_cast<std::size_t>(rank)]; }
+  tcp::Receiver& receiver(int rank) { return *receivers_[static_cast<std::size_t>(rank)]; }
+  tcp::Peer& peer(int rank) { return peers_[rank]; }
+  int socket(int rank, std::size_t index = 0) { return sockets_[rank][index].get(); }
+  void close(int rank) { sockets_[rank].clear(); }
+
+ private:
+  std::vector<Descriptor> sockets_[2];
+  tcp::Peer peers_[2] = {tcp::Peer(1), tcp::Peer(0)};
+  std::vector<std::unique_ptr<tcp::Sender>> senders_;
+  std::vector<std::unique_ptr<tcp::Receiver>> receivers_;
+};
+
+std::vector<std::byte> content(std::size_t bytes, std::uint64_t number) {
+  std::vector<std::byte> data(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(i * 7 + i / 251 + number * 31);
+  return data;
+}
+
+bool holds(const Message& message, std::size_t bytes, std::uint64_t number) {
+  const auto data = content(bytes, number);
+  return message.bytes == bytes && message.signature.call == number &&
+         (bytes == 0 || std::memcmp(message.data, data.data(), bytes) == 0);
+}
+
+Signature signature(std::uint64_t number) { return {1, static_cast<std::uint32_t>(number), 0, 0, 0, 0}; }
+
+bool try_send(tcp::Sender& sender, std::size_t bytes, std::uint64_t number) {
+  std::byte* const room = sender.reserve(bytes);
+  if (room == nullptr) return false;
+  const auto data = content(bytes, number);
+  if (bytes > 0) std::memcpy(room, data.data(), bytes);
+  sender.commit(bytes, signature(number), {});
+  return true;
+}
+
+/// Whether to try once more.  A busy kernel may take its time: so tries that come to nothing get slower.
+bool patient(int tries) {
+  if (tries > 10'000) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return tries < 20'000;
+}
+
+const Message* await(Streams& streams, int rank) {
+  for (int tries = 0; patient(tries); ++tries) {
+    if (const Message* message = streams.receiver(rank).peek()) return message;
+    (void)streams.sender(1 - rank).flush();
+  }
+  return nullptr;
+}
+
+Status await_failure(tcp::Receiver& receiver) {
+  for (int tries = 0; receiver.status().ok() && patient(tries); ++tries) receiver.poll();
+  return receiver.status();
+}
+
+std::vector<std::byte> header(std::uint32_t sequence, std::uint32_t bytes) {
+  const tcp::Header words{sequence, bytes, signature(0)};
+  std::vector<std::byte> data(sizeof words);
+  std::memcpy(data.data(), &words, sizeof words);
+  return data;
+}
+
+void write(int socket, const std::vector<std::byte>& bytes) {
+  REQUIRE(::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+}
+
+}  // namespace
+
+TEST_CASE("messages that the kernel takes in pieces arrive whole") {
+  for (const int sockets : {1, 3}) {
+    Streams streams(sockets, 1);  // the smallest send buffer that there is
+    const std::size_t sizes[] = {most, 0, 1, most - 1, 70'000, 24, 4096, 4072, 4073};
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+    const auto size = [&](std::uint64_t number) { return sizes[number % std::size(sizes)]; };
+    bool in_pieces = false;
+    for (int idle = 0; received < 300 && patient(idle); ++idle) {
+      if (sent < 300 && try_send(streams.sender(0), size(sent), sent)) ++sent;
+      in_pieces |= !streams.sender(0).flush();
+      const Message* const message = streams.receiver(1).peek();
+      if (message == nullptr) continue;
+      REQUIRE(holds(*message, size(received), received));
+      streams.receiver(1).release();
+      ++received;
+      idle = 0;
+    }
+    CHECK(received == 300);
+    CHECK(in_pieces);
+  }
+}
+
+TEST_CASE("a stream that dribbles byte by byte") {
+  Streams streams;
+  auto bytes = header(1, 3);
+  const auto data = content(3, 0);
+  bytes.insert(bytes.end(), data.begin(), data.end());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    CHECK(streams.receiver(1).peek() == nullptr);
+    write(streams.socket(0), {bytes[i]});
+  }
+  const Message* const message = await(streams, 1);
+  REQUIRE(message != nullptr);
+  CHECK(holds(*message, 3, 0));
+}
+
+TEST_CASE("an end in the middle of a message is a remote error, after the messages before it") {
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{10}, std::size_t{24}, std::size_t{500}}) {
+    Streams streams;
+    REQUIRE(try_send(streams.sender(0), 100, 0));
+    auto bytes = header(2, 1000);
+    const auto data = content(1000, 1);
+    bytes.insert(bytes.end(), data.begin(), data.end());
+    bytes.resize(cut);
+    if (cut > 0) write(streams.socket(0), bytes);
+    streams.close(0);
+    streams.peer(1).tell(Code::remote_error);
+    const Status status = await_failure(streams.receiver(1));
+    CHECK(status.code == Code::remote_error);
+    CHECK(status.peer == 0);
+    CHECK(streams.sender(1).status().code == Code::remote_error);
+    const Message* const message = streams.receiver(1).peek();
+    REQUIRE(message != nullptr);
+    CHECK(holds(*message, 100, 0));
+    streams.receiver(1).release();
+    CHECK(streams.receiver(1).peek() == nullptr);
+  }
+}
+
+TEST_CASE("a header that can't be is an error, for good") {
+  for (const auto& bytes : {header(2, 8), header(0, 8), header(1, most + 1), header(0x20544547, 0x4854502f)}) {
+    Streams streams;
+    write(streams.socket(0), bytes);
+    CHECK(await_failure(streams.receiver(1)).code == Code::internal_error);
+    CHECK(streams.receiver(1).peek() == nullptr);
+    write(streams.socket(0), header(1, 0));
+    CHECK(streams.receiver(1).peek() == nullptr);
+    CHECK(streams.receiver(1).status().code == Code::internal_error);
+  }
+}
+
+TEST_CASE("an end without news, and news without an end, are believed after a while") {
+  for (const bool news : {false, true}) {
+    Streams streams;
+    if (news) streams.peer(1).tell(Code::remote_error);
+    if (!news) streams.close(0);
+    streams.receiver(1).poll();
+    CHECK(streams.receiver(1).status().ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(limits::stream_end_timeout_ms + 1));
+    CHECK(streams.receiver(1).status().code == Code::remote_error);
+    CHECK(streams.sender(1).status().code == Code::remote_error);
+  }
+}
+
+TEST_CASE("news of a peer that has left waits for the end of its streams") {
+  Streams streams;
+  REQUIRE(try_send(streams.sender(0), 100, 0));
+  streams.peer(1).tell(Code::remote_error);
+  CHECK(streams.receiver(1).status().ok());
+  CHECK(streams.sender(1).status().code == Code::remote_error);
+  REQUIRE(await(streams, 1) != nullptr);
+  streams.receiver(1).release();
+  streams.close(0);
+  CHECK(await_failure(streams.receiver(1)).code == Code::remote_error);
+}
+
+TEST_CASE("landing: only the next message, and only of the size that was said") {
+  for (const int sockets : {1, 3}) {
+    Streams streams(sockets);
+    const std::size_t bytes = 50'000;
+    std::vector<std::byte> target(bytes);
+    tcp::Receiver& receiver = streams.receiver(1);
+    CHECK(receiver.peek() == nullptr);
+    receiver.land(target.data(), bytes);
+    for (std::uint64_t number = 0; number < 2; ++number) REQUIRE(try_send(streams.sender(0), bytes, number));
+    const Message* message = await(streams, 1);
+    REQUIRE(message != nullptr);
+    CHECK(message->data == target.data());
+    CHECK(holds(*message, bytes, 0));
+    receiver.release();
+    message = await(streams, 1);
+    REQUIRE(message != nullptr);
+    CHECK(message->data != target.data());  // it was named for the message before
+    CHECK(holds(*message, bytes, 1));
+    receiver.release();
+    CHECK(receiver.peek() == nullptr);
+    receiver.land(target.data(), bytes);
+    REQUIRE(try_send(streams.sender(0), bytes - 1, 2));
+    message = await(streams, 1);
+    REQUIRE(message != nullptr);
+    CHECK(message->data != target.data());
+    CHECK(holds(*message, bytes - 1, 2));
+    receiver.release();
+  }
+}
+
+TEST_CASE("a message whose header has come, but no more, can still land") {
+  Streams streams;
+  write(streams.socket(0), header(1, 600));
+  std::vector<std::byte> target(600);
+  for (int i = 0; i < 1000; ++i) REQUIRE(streams.receiver(1).peek() == nullptr);
+  streams.receiver(1).land(target.data(), target.size());
+  write(streams.socket(0), content(600, 0));
+  const Message* const message = await(streams, 1);
+  REQUIRE(message != nullptr);
+  CHECK(message->data == target.data());
+  CHECK(holds(*message, 600, 0));
+}
+
+TEST_CASE("both ways backed up at once come free when both receive") {
+  for (const int sockets : {1, 3}) {
+    Streams streams(sockets, 1);
+    std::uint64_t sent[2] = {};
+    std::uint64_t received[2] = {};
+    constexpr std::uint64_t count = 100;
+    // Each side sends all it may before it receives: only credits bound it.
+    int idle = 0;
+    for (int turn = 0; (received[0] < count || received[1] < count) && patient(idle++); ++turn) {
+      for (int rank = 0; rank < 2; ++rank) {
+        while (sent[rank] < count && try_send(streams.sender(rank), most, sent[rank])) ++sent[rank];
+        (void)streams.sender(rank).flush();
+        streams.receiver(rank).poll();
+      }
+      if (turn < 1000) continue;
+      for (int rank = 0; rank < 2; ++rank) {
+        const Message* const message = streams.receiver(rank).peek();
+        if (message == nullptr) continue;
+        REQUIRE(holds(*message, most, received[rank]));
+        streams.receiver(rank).release();
+        ++received[rank];
+        idle = 0;
+      }
+    }
+    CHECK(received[0] == count);
+    CHECK(received[1] == count);
+  }
+}
+
+TEST_CASE("what send_from offers is read until released() counts it, and not after") {
+  Streams streams(1, 1);
+  auto source = content(most, 7);
+  REQUIRE(streams.sender(0).reserve(most) != nullptr);
+  REQUIRE(streams.sender(0).send_from(source.data(), most, signature(7), {}));
+  for (int i = 0; streams.sender(0).released() == 0 && patient(i); ++i) streams.receiver(1).poll();
+  REQUIRE(streams.sender(0).released() == 1);
+  std::fill(source.begin(), source.end(), std::byte{0xee});
+  const Message* const message = await(streams, 1);
+  REQUIRE(message != nullptr);
+  CHECK(holds(*message, most, 7));
+}

@@ -1,0 +1,139 @@
+// What only ranks over TCP can show: large calls, several sockets, settings that differ, descriptors, departures.  The
+// products, deaths and usage tests run over TCP as they are (see meson.build).
+#include <catch2/catch.hpp>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ranks.h"
+
+namespace rondo::test {
+namespace {
+
+void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+void exact_sum(ncclComm_t comm, int rank, int ranks, std::size_t count) {
+  std::vector<float> data(count);
+  for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<float>((i + static_cast<std::size_t>(rank)) % 1021);
+  expect_success(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, comm, nullptr), "a call");
+  for (std::size_t i = 0; i < count; ++i) {
+    float sum = 0;
+    for (int r = 0; r < ranks; ++r) sum += static_cast<float>((i + static_cast<std::size_t>(r)) % 1021);
+    if (data[i] != sum) throw std::runtime_error("element " + std::to_string(i) + " is wrong");
+  }
+}
+
+void set_tcp(const char* sockets, const char* threads) {
+  ::setenv("RONDO_TRANSPORT", "tcp", 1);
+  ::setenv("NCCL_NSOCKS_PERTHREAD", sockets, 1);
+  ::setenv("NCCL_SOCKET_NTHREADS", threads, 1);
+}
+
+TEST_CASE("128 MiB over TCP") {
+  for (const int ranks : {2, 3}) {
+    const Shared<Meeting> meeting;
+    const std::string trouble = run_ranks(Ranks::processes, ranks, [&](int rank) {
+      set_tcp("1", "1");
+      const ncclComm_t comm = meeting->join(0, rank, ranks);
+      exact_sum(comm, rank, ranks, 32u << 20);
+      expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+    });
+    REQUIRE(trouble == "");
+  }
+}
+
+TEST_CASE("several sockets a link, and the descriptors they take and give back") {
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+    set_tcp("3", "2");
+    int passed = 0;
+    exact_sum(meeting->join(0, rank, 2), rank, 2, 1);  // what the process keeps
+    meeting->barrier(2, passed);
+    const int before = descriptors_open();
+    const ncclComm_t comm = meeting->join(1, rank, 2);
+    for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{1} << 20}) {
+      exact_sum(comm, rank, 2, count);
+    }
+    meeting->barrier(2, passed);
+    // The sockets, and the control plane's: a channel of the star, one of the pair, the pidfd.
+    expect(descriptors_open() - before <= 6 + 3, "at most 9 descriptors more, not " +
+                                                     std::to_string(descriptors_open() - before));
+    expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+    expect(descriptors_open() <= before, "descriptors as before");
+    meeting->barrier(2, passed);
+  });
+  REQUIRE(trouble == "");
+}
+
+TEST_CASE("settings of TCP that differ, or are too large, are errors in a sentence") {
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+    const auto fails = [&](int number, const std::string& word) {
+      const ncclComm_t comm = meeting->join(number, rank, 2);
+      const Said said = timed(comm, [&] { return all_reduce_floats(comm, 10); });
+      expect(said.result != ncclSuccess, "an error");
+      expect_says(said.sentence, {word, "same on all ranks"});
+      ncclCommAbort(comm);
+    };
+    set_tcp(rank == 0 ? "1" : "2", "1");
+    fails(0, "NCCL_NSOCKS_PERTHREAD");
+    set_tcp(rank == 0 ? "2" : "1", "1");
+    fails(1, "NCCL_NSOCKS_PERTHREAD");
+    for (const int shm : {0, 1}) {
+      set_tcp("1", "1");
+      if (rank == shm) ::setenv("RONDO_TRANSPORT", "shm", 1);
+      fails(2 + shm, "RONDO_TRANSPORT");
+    }
+    set_tcp("16", "5");
+    ncclComm_t comm = nullptr;
+    const ncclUniqueId id = meeting->id(4, rank);
+    const Said said = timed(nullptr, [&] { return ncclCommInitRank(&comm, 2, id, rank); });
+    expect(said.result == ncclInvalidUsage, "invalid usage");
+    expect_says(said.sentence, {"80", "64"});
+  });
+  REQUIRE(trouble == "");
+}
+
+TEST_CASE("a large message that is on its way when its sender leaves still arrives") {
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+    set_tcp("1", "1");
+    for (int round = 0; round < 8; ++round) {
+      const ncclComm_t comm = meeting->join(round, rank, 2);
+      std::vector<float> data(100'000, rank == 0 ? 1.0f : 0.0f);
+      if (rank == 0) exact_sum(comm, 0, 2, 10);
+      if (rank == 1) exact_sum(comm, 1, 2, 10), sleep_ms(30);  // the root may have left by then
+      expect_success(ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat32, 0, comm, nullptr), "a call");
+      for (const float value : data) expect(value == 1, "the root's value");
+      expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+    }
+  });
+  REQUIRE(trouble == "");
+}
+
+TEST_CASE("a rank that has finalized, but not destroyed, fails the calls that need it") {
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+    set_tcp("1", "1");
+    int passed = 0;
+    const ncclComm_t comm = meeting->join(0, rank, 2);
+    exact_sum(comm, rank, 2, 1000);
+    if (rank == 0) {
+      expect_success(ncclCommFinalize(comm), "ncclCommFinalize");
+    } else {
+      const Said said = timed(comm, [&] { return all_reduce_floats(comm, 1000); });
+      expect(said.result == ncclRemoteError, "a remote error");
+      expect_says(said.sentence, {"rank 0", "left"});
+    }
+    meeting->barrier(2, passed);
+    expect_success(rank == 0 ? ncclCommDestroy(comm) : ncclCommAbort(comm), "the end");
+  });
+  REQUIRE(trouble == "");
+}
+
+}  // namespace
+}  // namespace rondo::test

@@ -1,0 +1,125 @@
+// TCP between two ranks.  The lower rank asks the control plane to connect the sockets; both get them as frames, proved
+// to come from the peer, and make a link each way of them (tcp_stream.h).
+#include "tcp.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "base/doorbell.h"
+#include "base/limits.h"
+#include "tcp_stream.h"
+
+namespace rondo {
+namespace {
+
+void set_option(int socket, int level, int option, int value, const char* what) {
+  if (::setsockopt(socket, level, option, &value, sizeof value) != 0) {
+    throw_system_error(std::string("cannot set ") + what + " of a data socket");
+  }
+}
+
+/// Non-blocking, no delay for small messages, and a kernel that notices a host that is gone.
+void configure(int socket) {
+  const int flags = ::fcntl(socket, F_GETFL);
+  if (flags < 0 || ::fcntl(socket, F_SETFL, flags | O_NONBLOCK) != 0) {
+    throw_system_error("cannot make a data socket non-blocking");
+  }
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, limits::tcp_keepalive_s, "TCP_KEEPIDLE");
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, limits::tcp_keepalive_s, "TCP_KEEPINTVL");
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, limits::tcp_keepalive_probes, "TCP_KEEPCNT");
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT,
+             limits::tcp_keepalive_s * (limits::tcp_keepalive_probes + 1) * 1000, "TCP_USER_TIMEOUT");
+}
+
+class TcpConnection final : public Connection {
+ public:
+  TcpConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int sockets_per_link)
+      : doorbell_(doorbell),
+        sockets_per_link_(sockets_per_link),
+        sockets_(static_cast<std::size_t>(limits::lanes_max * sockets_per_link)),
+        peer_(peer) {
+    if (initiator) wire.connect_sockets(static_cast<int>(sockets_.size()));
+  }
+
+  void receive(Frame& frame) override {
+    SocketPlace place;
+    if (frame.kind != socket_frame || frame.body.size() != sizeof place || frame.descriptors.size() != 1) {
+      throw Error(Code::invalid_usage, "the peer opens links of another transport; RONDO_TRANSPORT must be the same on "
+                                       "all ranks");
+    }
+    std::memcpy(&place, frame.body.data(), sizeof place);
+    if (place.count != sockets_.size() || place.index >= place.count) {
+      throw Error(Code::invalid_usage, "the peer opens " + std::to_string(place.count) + " data sockets, not " +
+                                           std::to_string(sockets_.size()) + "; NCCL_NSOCKS_PERTHREAD and "
+                                           "NCCL_SOCKET_NTHREADS must be the same on all ranks");
+    }
+    if (sockets_[place.index]) throw Error(Code::internal_error, "a data socket came twice");
+    configure(frame.descriptors[0].get());
+    sockets_[place.index] = std::move(frame.descriptors[0]);
+    if (++arrived_ == sockets_.size()) open();
+  }
+
+  bool ready() const noexcept override { return ready_.load(std::memory_order_acquire); }
+  void finish() noexcept override {
+    if (!ready()) return;
+    for (const Descriptor& socket : sockets_) ::shutdown(socket.get(), SHUT_WR);
+  }
+  void fail(Code code) noexcept override {
+    peer_.tell(code);
+    wake_sleepers(doorbell_.page());
+  }
+  SendEnd& send_end(int lane) noexcept override { return *senders_[lane]; }
+  ReceiveEnd& receive_end(int lane) noexcept override { return *receivers_[lane]; }
+  std::string describe() const override {
+    return "TCP, " + std::to_string(sockets_per_link_) + (sockets_per_link_ == 1 ? " socket, " : " sockets, ") +
+           std::to_string(limits::credits) + " slots of " + std::to_string(limits::slot_bytes / 1024) + " KiB each way";
+  }
+
+ private:
+  void open() {
+    for (int lane = 0; lane < limits::lanes_max; ++lane) {
+      std::vector<int> sockets;
+      for (int i = 0; i < sockets_per_link_; ++i) sockets.push_back(sockets_[lane * sockets_per_link_ + i].get());
+      senders_[lane] = std::make_unique<tcp::Sender>(sockets, peer_);
+      receivers_[lane] = std::make_unique<tcp::Receiver>(sockets, peer_);
+    }
+    ready_.store(true, std::memory_order_release);
+  }
+
+  Doorbell& doorbell_;
+  const int sockets_per_link_;
+  std::vector<Descriptor> sockets_;
+  std::size_t arrived_ = 0;
+  tcp::Peer peer_;
+  std::unique_ptr<tcp::Sender> senders_[limits::lanes_max];
+  std::unique_ptr<tcp::Receiver> receivers_[limits::lanes_max];
+  std::atomic<bool> ready_{false};
+};
+
+class TcpTransport final : public Transport {
+ public:
+  TcpTransport(Doorbell& doorbell, int sockets_per_link) : doorbell_(doorbell), sockets_per_link_(sockets_per_link) {}
+  std::string_view name() const noexcept override { return "tcp"; }
+  std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
+    return std::make_unique<TcpConnection>(peer, initiator, wire, doorbell_, sockets_per_link_);
+  }
+  std::unique_ptr<Connection> open_self() override { return nullptr; }
+
+ private:
+  Doorbell& doorbell_;
+  const int sockets_per_link_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_tcp_transport(Doorbell& doorbell, int sockets_per_link) {
+  return std::make_unique<TcpTransport>(doorbell, sockets_per_link);
+}
+
+}  // namespace rondo

@@ -1,0 +1,248 @@
+// The ends of a link over TCP: see tcp_stream.h.
+#include "tcp_stream.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+namespace rondo::tcp {
+namespace {
+
+constexpr std::uint32_t offers_reply = 1u << 31;
+constexpr std::uint32_t raw = 1u << 30;
+constexpr std::uint32_t bytes_mask = (1u << 30) - 1;
+
+/// Whether the kernel only asks to try again later.
+bool try_later() noexcept { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS; }
+
+std::int64_t now_ms() noexcept {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+void Peer::end() noexcept {
+  std::int64_t none = 0;
+  since_ms_.compare_exchange_strong(none, now_ms());
+  ended_.store(true, std::memory_order_release);
+}
+
+void Peer::tell(Code why) noexcept {
+  std::int64_t never = 0;
+  since_ms_.compare_exchange_strong(never, now_ms());
+  int none = 0;
+  told_.compare_exchange_strong(none, static_cast<int>(why));
+}
+
+Status Peer::status(bool sending) const noexcept {
+  if (broken_.load(std::memory_order_acquire)) return {Code::internal_error, rank_};
+  const bool ended = ended_.load(std::memory_order_acquire);
+  const auto told = static_cast<Code>(told_.load(std::memory_order_acquire));
+  if (!ended && told == Code::success) return {};
+  const bool certain = told != Code::success && (ended || sending);
+  if (!certain && now_ms() - since_ms_.load() < limits::stream_end_timeout_ms) return {};
+  return {told != Code::success ? told : Code::remote_error, rank_};
+}
+
+// ---------------------------------------------------------------- sending
+
+Sender::Sender(std::vector<int> sockets, Peer& peer)
+    : sockets_(std::move(sockets)),
+      peer_(peer),
+      payloads_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::slot_bytes)) {}
+
+std::byte* Sender::reserve(std::size_t) noexcept {
+  if (sent_ - released_ == limits::credits) {
+    flush();
+    if (sent_ - released_ == limits::credits) return nullptr;
+  }
+  return payload(sent_);
+}
+
+void Sender::commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept {
+  enqueue(payload(sent_), bytes, signature, flags);
+}
+
+bool Sender::send_from(const std::byte* source, std::size_t bytes, const Signature& signature,
+                       MessageFlags flags) noexcept {
+  enqueue(source, bytes, signature, flags);
+  return true;
+}
+
+void Sender::enqueue(const std::byte* data, std::size_t bytes, const Signature& signature,
+                     MessageFlags flags) noexcept {
+  Slot& slot = slots_[sent_ % limits::credits];
+  slot.header.sequence = static_cast<std::uint32_t>(sent_ + 1);
+  slot.header.bytes_and_kind =
+      static_cast<std::uint32_t>(bytes) | (flags.offers_reply ? offers_reply : 0u) | (flags.raw ? raw : 0u);
+  slot.header.signature = signature;
+  slot.data = data;
+  slot.bytes = bytes;
+  slot.done = 0;
+  ++sent_;
+  flush();
+}
+
+bool Sender::flush() noexcept {
+  // Each socket carries its messages in order; what one socket can't take must not hold up the others.
+  const std::size_t count = sockets_.size();
+  std::uint64_t blocked = 0;  // sockets, as bits
+  for (std::uint64_t index = released_; index != sent_; ++index) {
+    const std::uint64_t bit = std::uint64_t{1} << (index % count);
+    if (slots_[index % limits::credits].complete() || (blocked & bit) != 0) continue;
+    if (!push(index)) blocked |= bit;
+  }
+  while (released_ != sent_ && slots_[released_ % limits::credits].complete()) ++released_;
+  return released_ == sent_;
+}
+
+bool Sender::push(std::uint64_t index) noexcept {
+  Slot& slot = slots_[index % limits::credits];
+  while (!slot.complete()) {
+    iovec parts[2];
+    std::size_t count = 0;
+    const std::size_t data_done = slot.done > sizeof(Header) ? slot.done - sizeof(Header) : 0;
+    if (slot.done < sizeof(Header)) {
+      parts[count++] = {reinterpret_cast<std::byte*>(&slot.header) + slot.done, sizeof(Header) - slot.done};
+    }
+    if (slot.bytes > data_done) {
+      parts[count++] = {const_cast<std::byte*>(slot.data) + data_done, slot.bytes - data_done};
+    }
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = count;
+    const ssize_t sent = ::sendmsg(sockets_[index % sockets_.size()], &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (!try_later()) peer_.end();
+      return false;
+    }
+    slot.done += static_cast<std::size_t>(sent);
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------- receiving
+
+Receiver::Receiver(std::vector<int> sockets, Peer& peer)
+    : peer_(peer),
+      streams_(sockets.size()),
+      payloads_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::slot_bytes)) {
+  for (std::size_t i = 0; i < sockets.size(); ++i) {
+    streams_[i].socket = sockets[i];
+    streams_[i].next = i;
+  }
+}
+
+const Message* Receiver::peek() noexcept {
+  Slot& slot = slots_[received_ % limits::credits];
+  if (!slot.complete) poll();
+  return slot.complete ? &slot.message : nullptr;
+}
+
+void Receiver::release() noexcept {
+  slots_[received_ % limits::credits].complete = false;
+  ++received_;
+  landing_ = nullptr;
+}
+
+void Receiver::poll() noexcept {
+  for (Stream& stream : streams_) fill(stream);
+}
+
+void Receiver::land(std::byte* target, std::size_t bytes) noexcept {
+  landing_ = target;
+  landing_bytes_ = bytes;
+  Stream& stream = streams_[received_ % streams_.size()];
+  const bool begun = stream.next == received_ && stream.has_header;
+  if (begun && stream.got == 0 && bytes_of(stream.header) == bytes) stream.target = target;
+}
+
+std::size_t Receiver::bytes_of(const Header& header) const noexcept { return header.bytes_and_kind & bytes_mask; }
+
+/// Takes messages out of the socket while there are any, and room for them.  A read that got less than it asked for
+/// has emptied the socket: no further call to hear so.
+void Receiver::fill(Stream& stream) noexcept {
+  bool drained = false;
+  while (stream.next - received_ < limits::credits) {
+    const std::size_t staged = stream.end - stream.begin;
+    if (!stream.has_header) {
+      if (staged >= sizeof(Header)) {
+        if (!open(stream)) return;
+        continue;
+      }
+      std::memmove(stream.staged.data(), stream.staged.data() + stream.begin, staged);
+      stream.begin = 0;
+      stream.end = staged;
+      if (drained || !read(stream, 0, drained)) return;
+      continue;
+    }
+    const std::size_t missing = bytes_of(stream.header) - stream.got;
+    const std::size_t here = std::min(missing, staged);
+    std::memcpy(stream.target + stream.got, stream.staged.data() + stream.begin, here);
+    stream.got += here;
+    stream.begin += here;
+    if (here == missing) {
+      close(stream);
+    } else {
+      stream.begin = stream.end = 0;
+      if (drained || !read(stream, missing - here, drained)) return;
+    }
+  }
+}
+
+bool Receiver::read(Stream& stream, std::size_t missing, bool& drained) noexcept {
+  iovec parts[2];
+  std::size_t count = 0;
+  if (missing > 0) parts[count++] = {stream.target + stream.got, missing};
+  parts[count++] = {stream.staged.data() + stream.end, stream.staged.size() - stream.end};
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = count;
+  const ssize_t bytes = ::recvmsg(stream.socket, &message, MSG_DONTWAIT);
+  if (bytes <= 0) {
+    if (bytes == 0 || !try_later()) peer_.end();
+    return false;
+  }
+  drained = static_cast<std::size_t>(bytes) < missing + stream.staged.size() - stream.end;
+  const std::size_t mine = std::min(missing, static_cast<std::size_t>(bytes));
+  stream.got += mine;
+  stream.end += static_cast<std::size_t>(bytes) - mine;
+  return true;
+}
+
+/// Takes a header off the stage and finds room for its bytes.
+bool Receiver::open(Stream& stream) noexcept {
+  std::memcpy(&stream.header, stream.staged.data() + stream.begin, sizeof(Header));
+  const std::size_t bytes = bytes_of(stream.header);
+  if (stream.header.sequence != static_cast<std::uint32_t>(stream.next + 1) || bytes > limits::slot_bytes) {
+    peer_.break_off();
+    return false;
+  }
+  stream.begin += sizeof(Header);
+  stream.has_header = true;
+  stream.got = 0;
+  const bool lands = landing_ != nullptr && stream.next == received_ && bytes == landing_bytes_;
+  stream.target = lands ? landing_ : payloads_.get() + stream.next % limits::credits * limits::slot_bytes;
+  return true;
+}
+
+/// The message is complete.
+void Receiver::close(Stream& stream) noexcept {
+  Slot& slot = slots_[stream.next % limits::credits];
+  slot.message = {};
+  slot.message.data = stream.target;
+  slot.message.bytes = static_cast<std::uint32_t>(bytes_of(stream.header));
+  slot.message.offers_reply = (stream.header.bytes_and_kind & offers_reply) != 0;
+  slot.message.raw = (stream.header.bytes_and_kind & raw) != 0;
+  slot.message.signature = stream.header.signature;
+  slot.complete = true;
+  stream.has_header = false;
+  stream.next += streams_.size();
+}
+
+}  // namespace rondo::tcp

@@ -1,0 +1,147 @@
+// One link over TCP sockets: its sending and its receiving end.
+//
+// Message i travels on socket i modulo the number of sockets, as a 24-byte header and its bytes.  The sender holds up
+// to `credits` messages that the kernel has not taken yet; the receiver takes up to `credits` messages out of the
+// kernel, whatever the strand waits for, so that neither end ever depends on the other's kernel buffers.  There are no
+// credit messages: a full receiver stops reading, and TCP's own window does the rest.  So a sender can be ahead of its
+// receiver's releases by more than `credits`, as far as the kernel buffers.  Nothing here blocks.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/limits.h"
+#include "transport.h"
+
+namespace rondo::tcp {
+
+struct Header {
+  std::uint32_t sequence = 0;        // number of the message + 1
+  std::uint32_t bytes_and_kind = 0;  // top bits: waits for a reply, raw
+  Signature signature;
+};
+static_assert(sizeof(Header) == 24);
+
+/// Why nothing more can come from the peer; shared by both ends.
+///
+/// The end of the streams and the control plane's news of it overtake each other.  What was sent before either counts,
+/// and the news has the better words: so an end waits for the news and the news for the end, but not for long.
+class Peer {
+ public:
+  explicit Peer(int rank) : rank_(rank) {}
+  /// A stream holds garbage.
+  void break_off() noexcept { broken_.store(true, std::memory_order_release); }
+  /// A stream has ended or failed.
+  void end() noexcept;
+  /// The control plane's news.  Any thread.
+  void tell(Code why) noexcept;
+  Status send_status() const noexcept { return status(true); }
+  Status receive_status() const noexcept { return status(false); }
+
+ private:
+  Status status(bool sending) const noexcept;
+  const int rank_;
+  std::atomic<bool> broken_{false};
+  std::atomic<bool> ended_{false};
+  std::atomic<int> told_{0};  // Code
+  std::atomic<std::int64_t> since_ms_{0};  // of the first end or news
+};
+
+class Sender final : public SendEnd {
+ public:
+  /// `sockets`: connected, non-blocking; they outlive the end.
+  Sender(std::vector<int> sockets, Peer& peer);
+
+  std::byte* reserve(std::size_t bytes) noexcept override;
+  void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept override;
+  bool lend(const std::byte*, std::byte*, std::size_t, const Signature&, MessageFlags) noexcept override {
+    return false;
+  }
+  bool send_from(const std::byte* source, std::size_t bytes, const Signature& signature,
+                 MessageFlags flags) noexcept override;
+  bool flush() noexcept override;
+  bool polled() const noexcept override { return true; }
+  std::uint64_t sent() const noexcept override { return sent_; }
+  /// Messages that the kernel has taken whole.
+  std::uint64_t released() noexcept override {
+    flush();
+    return released_;
+  }
+  int capacity() const noexcept override { return limits::credits; }
+  std::size_t slot_bytes() const noexcept override { return limits::slot_bytes; }
+  Status status() const noexcept override { return peer_.send_status(); }
+
+ private:
+  struct Slot {
+    Header header;
+    const std::byte* data = nullptr;
+    std::size_t bytes = 0;
+    std::size_t done = 0;  // of header and data
+    bool complete() const noexcept { return done == sizeof(Header) + bytes; }
+  };
+  void enqueue(const std::byte* data, std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept;
+  /// Gives the kernel more of message `index`; true when it has it all.
+  bool push(std::uint64_t index) noexcept;
+  std::byte* payload(std::uint64_t index) noexcept {
+    return payloads_.get() + index % limits::credits * limits::slot_bytes;
+  }
+
+  const std::vector<int> sockets_;
+  Peer& peer_;
+  std::array<Slot, limits::credits> slots_;
+  std::unique_ptr<std::byte[]> payloads_;
+  std::uint64_t sent_ = 0;
+  std::uint64_t released_ = 0;
+};
+
+class Receiver final : public ReceiveEnd {
+ public:
+  Receiver(std::vector<int> sockets, Peer& peer);
+
+  const Message* peek() noexcept override;
+  void release() noexcept override;
+  void poll() noexcept override;
+  void land(std::byte* target, std::size_t bytes) noexcept override;
+  bool polled() const noexcept override { return true; }
+  Status status() const noexcept override { return peer_.receive_status(); }
+
+ private:
+  /// What one socket is in the middle of.
+  struct Stream {
+    int socket = -1;
+    std::uint64_t next = 0;      // number of the message that comes next on it
+    bool has_header = false;
+    Header header;
+    std::byte* target = nullptr;  // of that message's bytes
+    std::size_t got = 0;
+    std::size_t begin = 0;       // of what is staged
+    std::size_t end = 0;
+    std::array<std::byte, 4096> staged;
+  };
+  struct Slot {
+    bool complete = false;
+    Message message;
+  };
+  void fill(Stream& stream) noexcept;
+  /// Reads from the socket: the rest of the message's bytes, then what follows into the stage.  False: nothing came.
+  /// `drained` becomes true if that was all there is.
+  bool read(Stream& stream, std::size_t missing, bool& drained) noexcept;
+  bool open(Stream& stream) noexcept;
+  void close(Stream& stream) noexcept;
+  std::size_t bytes_of(const Header& header) const noexcept;
+
+  Peer& peer_;
+  std::vector<Stream> streams_;
+  std::array<Slot, limits::credits> slots_;
+  std::unique_ptr<std::byte[]> payloads_;
+  std::uint64_t received_ = 0;
+  std::byte* landing_ = nullptr;  // of message received_, if it has landing_bytes_
+  std::size_t landing_bytes_ = 0;
+};
+
+}  // namespace rondo::tcp
