@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Rondo's all-reduce beside Open MPI's and MPICH's, in one run.
+"""Rondo's all-reduce beside Open MPI's, MPICH's and Gloo's, in one run.
 
 Every contender runs the same loop (loop.h); contenders take turns in rounds, so that what the machine does meanwhile
 meets all of them.  Prints one Markdown table: the median over the rounds of a call's time (itself the median of 7
 loops of the slowest rank), and its ratio to the first peer.  Setting: 2 ranks are bound to a core each; more ranks than
-cores are unbound, and the MPI libraries are told that they share cores.
+cores are unbound, and the MPI libraries are told that they share cores.  With --transport tcp every contender is held
+to TCP over the loopback interface (Open MPI by `--mca btl tcp,self`); Gloo has nothing else.
 """
 import argparse
 import csv
@@ -18,33 +19,57 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SIZES = "8,64,512,4096,32768,262144,2097152,16777216,134217728"
-PEERS = {"openmpi": "Open MPI", "mpich": "MPICH"}
+PEERS = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
+TCP_ALONE = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]
 
 
-def mpi_command(peer, driver, ranks, bound):
-    """mpirun for one peer: each rank on a core of its own, or sharing cores."""
+def rondo_run(arguments, ranks, bound, variables, command):
+    """`rondo run`, which gives Gloo's ranks their numbers, too."""
+    settings = [word for variable in variables for word in ("--env", variable)]
+    return [os.path.join(arguments.build, "tools", "rondo"), "run", "-n", str(ranks), "--bind",
+            "core" if bound else "none", *settings, "--", *command]
+
+
+def compile_peer(peer, folder):
+    """The peer's driver, made in the folder."""
+    driver = os.path.join(folder, peer)
+    if peer == "gloo":
+        if not os.path.exists("/usr/include/gloo/allreduce.h"):
+            sys.exit("compare.py: Gloo is not installed; `tools/dev peers` installs it")
+        command = ["g++", "-O3", "-std=c++17", os.path.join(HERE, "gloo_all_reduce.cc"), "-o", driver, "-lgloo"]
+    else:
+        if not shutil.which("mpicc." + peer):
+            sys.exit(f"compare.py: mpicc.{peer} is not installed; `tools/dev peers` installs Open MPI")
+        command = ["mpicc." + peer, "-std=gnu11", "-O3", os.path.join(HERE, "mpi_all_reduce.c"), "-o", driver]
+    subprocess.run(command, check=True)
+    return driver
+
+
+def peer_command(peer, driver, arguments, folder, ranks, bound, mode):
+    """How one peer runs: each rank on a core of its own, or sharing cores."""
+    work = [driver, arguments.sizes, mode]
+    if peer == "gloo":
+        store = tempfile.mkdtemp(dir=folder)
+        return rondo_run(arguments, ranks, bound, ["GLOO_STORE=" + store, "GLOO_INTERFACE=lo"], work)
     if peer == "openmpi":
         placing = ["--bind-to", "core"] if bound else ["--bind-to", "none", "--oversubscribe"]
-        return ["mpirun.openmpi", "--allow-run-as-root", "-n", str(ranks), *placing, driver]
-    return ["mpirun.mpich", "-bind-to", "core" if bound else "none", "-n", str(ranks), driver]
+        network = TCP_ALONE if arguments.transport == "tcp" else []
+        return ["mpirun.openmpi", "--allow-run-as-root", "-n", str(ranks), *placing, *network, *work]
+    return ["mpirun.mpich", "-bind-to", "core" if bound else "none", "-n", str(ranks), *work]
 
 
 def contenders(arguments, folder):
     """name: function of (ranks, bound, mode) that gives a command."""
     result = {}
     for peer in arguments.peers.split(","):
-        if not shutil.which("mpicc." + peer):
-            sys.exit(f"compare.py: mpicc.{peer} is not installed; `tools/dev peers` installs Open MPI")
-        driver = os.path.join(folder, peer)
-        source = os.path.join(HERE, "mpi_all_reduce.c")
-        subprocess.run(["mpicc." + peer, "-std=gnu11", "-O3", "-o", driver, source], check=True)
-        result[PEERS[peer]] = lambda ranks, bound, mode, peer=peer, driver=driver: [
-            *mpi_command(peer, driver, ranks, bound), arguments.sizes, mode]
+        driver = compile_peer(peer, folder)
+        result[PEERS[peer]] = lambda ranks, bound, mode, peer=peer, driver=driver: peer_command(
+            peer, driver, arguments, folder, ranks, bound, mode)
     driver = os.path.join(arguments.build, "perf", "peers", "rondo_all_reduce")
-    for memory in ("plain", "alloc"):
-        result["Rondo " + memory] = lambda ranks, bound, mode, memory=memory: [
-            os.path.join(arguments.build, "tools", "rondo"), "run", "-n", str(ranks), "--bind",
-            "core" if bound else "none", "--", driver, arguments.sizes, mode, memory]
+    for memory in arguments.memory.split(","):
+        result["Rondo " + memory] = lambda ranks, bound, mode, memory=memory: rondo_run(
+            arguments, ranks, bound, ["RONDO_TRANSPORT=" + arguments.transport],
+            [driver, arguments.sizes, mode, memory])
     return result
 
 
@@ -104,7 +129,9 @@ def main():
     parser.add_argument("--ranks", default="2,4", help="numbers of ranks (2,4)")
     parser.add_argument("--sizes", default=SIZES, help="sizes in bytes")
     parser.add_argument("--modes", default="hot,fresh", help="hot, fresh or both")
-    parser.add_argument("--peers", default="openmpi", help="openmpi, mpich or both; the first is compared with")
+    parser.add_argument("--peers", default="openmpi", help="of openmpi, mpich, gloo; the first is compared with")
+    parser.add_argument("--transport", default="shm", choices=("shm", "tcp"), help="shm, or tcp over 127.0.0.1 (shm)")
+    parser.add_argument("--memory", default="plain,alloc", help="Rondo's buffers: from malloc, ncclMemAlloc (both)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds (3)")
     parser.add_argument("--csv", help="also write every time measured into this file")
     arguments = parser.parse_args()
