@@ -19,10 +19,10 @@ typedef struct rondoEvent* rondoEvent_t;
 /* "Rondo 0.1.0". */
 const char* rondoGetVersion(void);
 
-/* Joins the communicator of all ranks of a job, as RANK of WORLD_SIZE.  `rondo run` sets these, RONDO_JOB_NAME and
- * RONDO_JOB_SECRET; under another launcher on one host (torchrun), MASTER_ADDR and MASTER_PORT name the job, and any
- * process of the same user may join.  Blocks as ncclCommInitRank does.  May be called several times: the n-th call of
- * every rank makes the n-th communicator.  Not inside a group. */
+/* Joins the communicator of all ranks of a job, as the launcher's environment says: of `rondo run`, torchrun, mpirun,
+ * srun, or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT (docs/launchers.md).  Without a secret any process of the same
+ * user may join.  Blocks as ncclCommInitRank does.  May be called several times: the n-th call of every rank makes the
+ * n-th communicator.  Not inside a group. */
 ncclResult_t rondoCommInitFromEnv(ncclComm_t* comm);
 
 /* Starts a queue, which calls of nccl.h take as their stream. */

@@ -9,6 +9,7 @@
 
 #include "api/config.h"
 #include "api/handle.h"
+#include "api/rendezvous.h"
 #include "api/start.h"
 #include "base/env.h"
 #include "base/limits.h"
@@ -27,28 +28,9 @@ control::UniqueId from_user(const ncclUniqueId& id) noexcept {
   return ours;
 }
 
-/// The rendezvous that NCCL_COMM_ID names, for all processes of this user on this host.
-struct CommId {
-  std::string name;
-  std::string secret;
-};
-
-std::optional<CommId> comm_id() {
-  const std::optional<std::string> text = env::text("NCCL_COMM_ID");
-  if (!text) return std::nullopt;
-  const std::size_t colon = text->rfind(':');
-  const std::string port = colon == std::string::npos ? "" : text->substr(colon + 1);
-  const bool digits = !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == std::string::npos;
-  if (colon == 0 || !digits || std::stoi(port) < 1 || std::stoi(port) > 65535) {
-    throw Error(Code::invalid_argument,
-                "NCCL_COMM_ID=" + *text + " is not host:port, ipv4:port or [ipv6]:port with a port from 1 to 65535");
-  }
-  return CommId{"rondo-id-" + std::to_string(::getuid()) + "-" + port, *text};
-}
-
 /// With NCCL_COMM_ID rank 0 serves the id that its text makes, and all join that one.
 control::UniqueId id_to_join(const ncclUniqueId& id, int rank) {
-  const std::optional<CommId> named = comm_id();
+  const std::optional<Meeting> named = meeting_of_comm_id();
   if (!named) return from_user(id);
   return rank == 0 ? control::create_derived_root(named->name, named->secret)
                    : control::derived_unique_id(named->name, named->secret);
@@ -200,7 +182,7 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId* uniqueId) {
   return guarded("ncclGetUniqueId", [&] {
     if (uniqueId == nullptr) throw Error(Code::invalid_argument, "uniqueId is NULL; give a place for the id");
     api::announce();
-    const std::optional<api::CommId> named = api::comm_id();
+    const std::optional<api::Meeting> named = api::meeting_of_comm_id();
     const control::UniqueId id =
         named ? control::derived_unique_id(named->name, named->secret) : control::create_unique_id();
     std::memcpy(uniqueId->internal, id.bytes, sizeof(id.bytes));

@@ -1,16 +1,10 @@
 // rondoCommInitFromEnv: a communicator of all ranks of a job, from the variables of its launcher.
-//
-// `rondo run` gives each job a name and a secret, which make the id of each communicator.  Under another launcher the
-// name and secret are made of the user, MASTER_PORT and MASTER_ADDR, which anyone of that user may know: the log says
-// so.
-#include <unistd.h>
-
 #include <atomic>
 
 #include "api/errors.h"
+#include "api/launchers.h"
+#include "api/rendezvous.h"
 #include "api/start.h"
-#include "base/env.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "group.h"
 #include "rondo.h"
@@ -18,51 +12,37 @@
 namespace rondo::api {
 namespace {
 
-struct Job {
-  int rank = 0;
-  int ranks = 1;
-  std::string name;
-  std::string secret;
-  bool authenticated = true;
-};
-
-void must_be_set(const char* name, const char* meaning) {
-  if (env::text(name)) return;
-  throw Error(Code::invalid_usage, std::string(name) + " is not set (" + meaning +
-                                       "); start the program with `rondo run -n RANKS -- PROGRAM`, or set RANK, "
-                                       "WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun does");
+/// How the ranks find each other, for users who wonder.
+void tell(const Place& place, const Meeting& meeting) {
+  for (const std::string& sentence : place.warnings) log::warn(sentence);
+  for (const std::string& sentence : place.notes) log::info(log::Subsystem::init, sentence);
+  const std::string where =
+      meeting.host.empty() ? "abstract socket " + meeting.name : meeting.host + ":" + std::to_string(meeting.port);
+  log::info(log::Subsystem::init, "rendezvous: rank " + std::to_string(place.rank) + " of " +
+                                      std::to_string(place.ranks) + " by " + place.launcher_name + ", at " + where +
+                                      " by " + meeting.source +
+                                      (meeting.authenticated ? ", with a secret" : ", unauthenticated"));
+  if (meeting.authenticated || place.rank != 0 || place.ranks == 1) return;
+  if (meeting.host.empty()) {
+    log::info(log::Subsystem::init,
+              "the rendezvous is unauthenticated: any process of this user on this host may join; `rondo run` gives "
+              "jobs a secret, and RONDO_PSK_FILE gives one to any job");
+  } else {
+    log::warn("the rendezvous at " + where +
+              " is unauthenticated: whoever reaches it may join this job; set RONDO_PSK_FILE, a file with the same key "
+              "on every host, or RONDO_JOB_SECRET");
+  }
 }
 
-Job read_job() {
-  Job job;
-  must_be_set("RANK", "this process's rank");
-  must_be_set("WORLD_SIZE", "the number of ranks");
-  job.ranks = static_cast<int>(env::integer("WORLD_SIZE", 1, limits::ranks_max));
-  job.rank = static_cast<int>(env::integer("RANK", 0, job.ranks - 1));
-  (void)device_from_environment();  // a wrong LOCAL_RANK is an error here
-  const int local_ranks = static_cast<int>(env::integer("LOCAL_WORLD_SIZE", 0, limits::ranks_max));
-  if (local_ranks != 0 && local_ranks < job.ranks) {
-    throw Error(Code::invalid_usage, "only LOCAL_WORLD_SIZE=" + std::to_string(local_ranks) +
-                                         " of WORLD_SIZE=" + std::to_string(job.ranks) +
-                                         " ranks are on this host, and a job of several hosts is not possible yet");
+control::UniqueId id_of(const Place& place, const Meeting& meeting, int call) {
+  const std::string name = meeting.name + "-" + std::to_string(call);
+  if (place.several_hosts) {
+    throw Error(Code::invalid_usage, "the job has ranks on several hosts (" + meeting.host + ":" +
+                                         std::to_string(meeting.port) + " by " + meeting.source +
+                                         "), which is not possible yet");
   }
-  const std::optional<std::string> name = env::text("RONDO_JOB_NAME");
-  const std::optional<std::string> secret = env::text("RONDO_JOB_SECRET");
-  if (name && secret) {
-    job.name = *name;
-    job.secret = *secret;
-    return job;
-  }
-  if (name || secret) {
-    throw Error(Code::invalid_usage, "RONDO_JOB_NAME and RONDO_JOB_SECRET must both be set, or neither");
-  }
-  must_be_set("MASTER_ADDR", "the host of rank 0");
-  must_be_set("MASTER_PORT", "a number that names the job on that host");
-  const std::string port = std::to_string(env::integer("MASTER_PORT", 1, 65535));
-  job.name = "rondo-job-" + std::to_string(::getuid()) + "-" + port;
-  job.secret = job.name + "-" + *env::text("MASTER_ADDR");
-  job.authenticated = false;
-  return job;
+  return place.rank == 0 ? control::create_derived_root(name, meeting.secret)
+                         : control::derived_unique_id(name, meeting.secret);
 }
 
 }  // namespace
@@ -75,18 +55,12 @@ extern "C" ncclResult_t rondoCommInitFromEnv(ncclComm_t* comm) {
     if (comm == nullptr) throw Error(Code::invalid_argument, "comm is NULL; give a place for the handle");
     if (group::depth > 0) throw Error(Code::invalid_usage, "it cannot be inside a group; call ncclGroupEnd first");
     api::announce();
-    const api::Job job = api::read_job();
-    const std::string name = job.name + "-" + std::to_string(calls.fetch_add(1));
-    if (!job.authenticated && job.rank == 0) {
-      log::info(log::Subsystem::init, "rendezvous " + name +
-                                          " is unauthenticated: any process of this user may join; "
-                                          "`rondo run` gives jobs a secret");
-    }
-    api::Start start{job.rank, job.ranks, api::device_from_environment(), true, "", {}};
-    start.id = [&] {
-      return job.rank == 0 ? control::create_derived_root(name, job.secret)
-                           : control::derived_unique_id(name, job.secret);
-    };
+    const api::Place place = api::find_place();
+    const api::Meeting meeting = api::find_meeting(place);
+    const int call = calls.fetch_add(1);
+    if (call == 0) api::tell(place, meeting);
+    api::Start start{place.rank, place.ranks, place.local_rank, true, "", {}};
+    start.id = [&] { return api::id_of(place, meeting, call); };
     return api::start("rondoCommInitFromEnv", comm, std::move(start));
   });
 }

@@ -36,6 +36,8 @@ inline constexpr int handshake_timeout_ms = 5000;
 inline constexpr unsigned strangers_max = 64;                  // unproved data sockets beyond those awaited
 inline constexpr int roots_max = 4096;                         // unique ids of a process that wait for ranks
 inline constexpr std::size_t rendezvous_name_bytes_max = 64;   // of the abstract socket name in a unique id
+inline constexpr std::size_t key_file_bytes_min = 16;          // of RONDO_PSK_FILE
+inline constexpr std::size_t key_file_bytes_max = 4096;
 inline constexpr int exit_timeout_ms = 1000;                   // for saying goodbye when the process exits
 
 }  // namespace rondo::limits

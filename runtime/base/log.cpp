@@ -137,7 +137,9 @@ std::shared_ptr<const Settings> read_settings() {
   settings->timestamp_levels = parse_list("NCCL_DEBUG_TIMESTAMP_LEVELS", level_names, complaints);
   settings->timestamp_format = env::text("NCCL_DEBUG_TIMESTAMP_FORMAT").value_or("[%F %T] ");
   settings->prefix = host_name() + ":" + std::to_string(getpid());
-  if (const auto rank = env::text("RANK")) settings->rank = fmt::format(" [{}]", *rank);
+  for (const char* name : {"SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK"}) {  // the last one counts
+    if (const auto rank = env::text(name)) settings->rank = fmt::format(" [{}]", *rank);
+  }
   settings->logger = open_logger(complaints);
   if (settings->level >= warn_level) {
     for (const std::string& complaint : complaints) write(*settings, warn_level, complaint);

@@ -1,7 +1,7 @@
 // The log: set-up and failure, never per slice; to stderr (or NCCL_DEBUG_FILE) only.
 //
 // NCCL_DEBUG=VERSION|WARN|INFO|ABORT|TRACE sets the level, NCCL_DEBUG_SUBSYS the subsystems, NCCL_DEBUG_FILE the file
-// (%h host, %p pid).  A line reads like NCCL's: `host:pid:tid [rank] Rondo INFO text`, the rank where RANK is set.
+// (%h host, %p pid).  A line reads like NCCL's: `host:pid:tid [rank] Rondo INFO text`, the rank where one is set.
 // Without NCCL_DEBUG only warnings are written, and no failures: their sentences go to the caller.
 #pragma once
 

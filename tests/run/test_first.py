@@ -10,13 +10,13 @@ import sys
 import tempfile
 import unittest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-RONDO = LIBRARY = ""
-FLAGS = []
+import program
+
+RONDO = LIBRARY = SANITIZE = ""
 
 
 def read(*path):
-    with open(os.path.join(ROOT, *path)) as file:
+    with open(os.path.join(program.ROOT, *path)) as file:
         return file.read()
 
 
@@ -26,21 +26,16 @@ class First(unittest.TestCase):
         self.assertEqual(block.group(1), read("docs", "examples", "first.c"))
 
     def test_it_compiles_and_all_ranks_print_the_sum(self):
-        folder = os.path.dirname(LIBRARY)
         with tempfile.TemporaryDirectory() as work:
-            source, program = os.path.join(ROOT, "docs", "examples", "first.c"), os.path.join(work, "first")
-            headers = os.path.join(ROOT, "runtime")
-            subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", *FLAGS, "-I" + headers, source, "-o",
-                            program, "-L" + folder, "-lrondo", "-Wl,-rpath," + folder], check=True)
-            result = subprocess.run([RONDO, "run", "-n", "4", "--", program], capture_output=True, text=True,
+            first = program.compile_first(LIBRARY, SANITIZE, work)
+            result = subprocess.run([RONDO, "run", "-n", "4", "--", first], capture_output=True, text=True,
                                     timeout=60)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        self.assertEqual(sorted(result.stdout.splitlines()), [f"rank {r} of 4: the sum is 6" for r in range(4)])
+        self.assertEqual(sorted(result.stdout.splitlines()), program.sums(4))
 
 
 if __name__ == "__main__":
-    sanitize = sys.argv.pop(3)
-    FLAGS = [] if sanitize == "none" else ["-fsanitize=" + sanitize]
+    SANITIZE = sys.argv.pop(3)
     LIBRARY = os.path.abspath(sys.argv.pop(2))
     RONDO = os.path.abspath(sys.argv.pop(1))
     unittest.main()
