@@ -91,10 +91,11 @@ double best_call(const Program& program, int blocks, std::uint64_t tiles, int re
 
 void measure(const plan::Schedule& schedule, int ranks) {
   const auto topology = plan::Topology::one_host(ranks);
-  const int blocks = schedule.blocks(ranks);
+  const int blocks = schedule.blocks(topology);
   const plan::Plan plan = schedule.build(topology, 0, 0);
   NullLinks links(ranks);
-  const Program program({schedule.kind, ranks, blocks, 0, 0}, plan, 1, links);
+  const Program program({schedule.kind, ranks, blocks, 0, 0}, plan,
+                        schedule.widest(topology), links);
   std::size_t steps = 0, operands = 0;
   for (const plan::Strand& strand : plan.strands) {
     steps += strand.steps.size();

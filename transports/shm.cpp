@@ -30,8 +30,10 @@ namespace {
 struct Segment {
   std::uint64_t nonce = 0;
   std::atomic<std::uint64_t> answer{0};
-  alignas(4096) slots::Ring rings[limits::lanes_max][2];  // from the lower rank; from the higher rank
+  alignas(4096) slots::Ring rings[2];  // from the lower rank; from the higher rank
+  slots::SecondRing second_rings[2];   // of the second lane
 };
+static_assert(limits::lanes_max == 2);
 static_assert(sizeof(Segment) <= (1u << 20), "a used peer costs at most 1 MiB");
 
 enum FrameKind : std::uint16_t {
@@ -85,7 +87,7 @@ std::uint64_t random_number() {
 
 /// The two ends of one lane.
 struct Lane {
-  Lane(slots::Ring& outgoing, slots::Ring& incoming, slots::Peer& peer, std::byte* landing)
+  Lane(slots::RingView outgoing, slots::RingView incoming, slots::Peer& peer, std::byte* landing)
       : send(outgoing, peer, acknowledged), receive(incoming, peer, acknowledged, 0, landing) {}
   slots::Acknowledged acknowledged;
   slots::Sender send;
@@ -299,11 +301,11 @@ class ShmConnection final : public Connection {
   void open(int peer_doorbell) {
     peer_doorbell_.emplace_back(Doorbell::map(peer_doorbell));
     peer_.doorbell = &peer_doorbell_.back().page();
-    for (int lane = 0; lane < limits::lanes_max; ++lane) {
-      slots::Ring* const rings = segment_->rings[lane];
-      lanes_[lane] = std::make_unique<Lane>(rings[initiator_ ? 0 : 1], rings[initiator_ ? 1 : 0], peer_,
-                                            borrowing_.landing(lane));
-    }
+    const int outgoing = initiator_ ? 0 : 1;
+    lanes_[0] = std::make_unique<Lane>(segment_->rings[outgoing], segment_->rings[1 - outgoing], peer_,
+                                       borrowing_.landing(0));
+    lanes_[1] = std::make_unique<Lane>(segment_->second_rings[outgoing], segment_->second_rings[1 - outgoing], peer_,
+                                       borrowing_.landing(1));
     ready_.store(true, std::memory_order_release);
   }
 
@@ -325,10 +327,8 @@ class SelfConnection final : public Connection, slots::Lender {
   explicit SelfConnection(Doorbell& doorbell) {
     peer_.doorbell = &doorbell.page();
     peer_.lender = this;
-    for (int lane = 0; lane < limits::lanes_max; ++lane) {
-      rings_[lane] = std::make_unique<slots::Ring>();
-      lanes_[lane] = std::make_unique<Lane>(*rings_[lane], *rings_[lane], peer_, nullptr);
-    }
+    lanes_[0] = std::make_unique<Lane>(*ring_, *ring_, peer_, nullptr);
+    lanes_[1] = std::make_unique<Lane>(*second_ring_, *second_ring_, peer_, nullptr);
   }
   void receive(Frame&) override {}
   bool ready() const noexcept override { return true; }
@@ -348,7 +348,9 @@ class SelfConnection final : public Connection, slots::Lender {
   std::byte* at(std::uint32_t, std::uint64_t offset) noexcept override { return reinterpret_cast<std::byte*>(offset); }
 
   slots::Peer peer_;
-  std::unique_ptr<slots::Ring> rings_[limits::lanes_max];
+  // Payloads stay untouched, and so take no memory, until a plan uses the link.
+  const std::unique_ptr<slots::Ring> ring_ = std::make_unique_for_overwrite<slots::Ring>();
+  const std::unique_ptr<slots::SecondRing> second_ring_ = std::make_unique_for_overwrite<slots::SecondRing>();
   std::unique_ptr<Lane> lanes_[limits::lanes_max];
 };
 

@@ -63,13 +63,29 @@ struct alignas(limits::cache_line_bytes) Header {
 static_assert(sizeof(Header) == limits::cache_line_bytes);
 static_assert(sizeof(LentRange) <= limits::inline_bytes);
 
-/// The part of a ring that both ends share.
-struct Ring {
+/// The part of a ring that both ends share: its head, and behind it the slots' payloads.
+struct RingHead {
   Header headers[limits::credits];
   std::uintptr_t messages_key = reinterpret_cast<std::uintptr_t>(headers);  // see tell_release
   std::uintptr_t releases_key = reinterpret_cast<std::uintptr_t>(&headers[1]);
   alignas(limits::cache_line_bytes) std::atomic<std::uint32_t> released{0};
-  alignas(limits::cache_line_bytes) std::byte payloads[limits::credits][limits::slot_bytes];
+};
+template <std::size_t bytes>
+struct RingOf : RingHead {
+  static constexpr std::size_t slot_bytes = bytes;
+  alignas(limits::cache_line_bytes) std::byte payloads[limits::credits][bytes];
+};
+using Ring = RingOf<limits::slot_bytes>;
+using SecondRing = RingOf<limits::second_slot_bytes>;  // of the second lane
+
+/// A ring, whatever the size of its slots.
+struct RingView {
+  RingHead& head;
+  std::byte* payloads;
+  std::size_t slot_bytes;
+  template <std::size_t bytes>
+  RingView(RingOf<bytes>& ring) noexcept : head(ring), payloads(ring.payloads[0]), slot_bytes(bytes) {}
+  std::byte* payload(std::size_t slot) const noexcept { return payloads + slot * slot_bytes; }
 };
 
 /// Messages lent by address that are copied in one call, as a call costs about 3 us besides its bytes.  They are
@@ -116,7 +132,7 @@ struct Peer {
 /// The ends begin after `first` messages (0, except in tests of the 32-bit counters' wrap).
 class Sender final : public SendEnd {
  public:
-  Sender(Ring& ring, Peer& peer, Acknowledged& acknowledged, std::uint64_t first = 0) noexcept
+  Sender(RingView ring, Peer& peer, Acknowledged& acknowledged, std::uint64_t first = 0) noexcept
       : ring_(ring), peer_(peer), acknowledged_(acknowledged), sent_(first), released_(first) {
     acknowledged_.there = static_cast<std::uint32_t>(first);
   }
@@ -127,7 +143,7 @@ class Sender final : public SendEnd {
       if (sent_ - released_ == limits::credits && sent_ - released() == limits::credits) return nullptr;
     }
     const std::size_t slot = sent_ % limits::credits;
-    return bytes <= limits::inline_bytes ? ring_.headers[slot].payload : ring_.payloads[slot];
+    return bytes <= limits::inline_bytes ? ring_.head.headers[slot].payload : ring_.payload(slot);
   }
 
   void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept override {
@@ -147,31 +163,31 @@ class Sender final : public SendEnd {
       range.offset = reinterpret_cast<std::uintptr_t>(source);
       range.reply_offset = reinterpret_cast<std::uintptr_t>(reply);
     }
-    std::memcpy(ring_.headers[sent_ % limits::credits].payload, &range, sizeof range);
+    std::memcpy(ring_.head.headers[sent_ % limits::credits].payload, &range, sizeof range);
     publish(bytes, kind, signature);
     return true;
   }
 
   std::uint64_t sent() const noexcept override { return sent_; }
   std::uint64_t released() noexcept override {
-    advance_to(ring_.released.load(std::memory_order_acquire));
-    tell_acquire(ring_.releases_key);
+    advance_to(ring_.head.released.load(std::memory_order_acquire));
+    tell_acquire(ring_.head.releases_key);
     return released_;
   }
   int capacity() const noexcept override { return limits::credits; }
-  std::size_t slot_bytes() const noexcept override { return limits::slot_bytes; }
+  std::size_t slot_bytes() const noexcept override { return ring_.slot_bytes; }
   Status status() const noexcept override {
     return {static_cast<Code>(peer_.code.load(std::memory_order_acquire)), peer_.rank};
   }
 
  private:
   void publish(std::size_t bytes, std::uint32_t kind, const Signature& signature) noexcept {
-    Header& header = ring_.headers[sent_ % limits::credits];
+    Header& header = ring_.head.headers[sent_ % limits::credits];
     header.bytes_and_kind = static_cast<std::uint32_t>(bytes) | kind;
     header.signature = signature;
     header.released = acknowledged_.here;
     ++sent_;
-    tell_release(ring_.messages_key);
+    tell_release(ring_.head.messages_key);
     header.sequence.store(static_cast<std::uint32_t>(sent_), std::memory_order_release);
     ring(*peer_.doorbell);
   }
@@ -182,7 +198,7 @@ class Sender final : public SendEnd {
     if (step <= limits::credits) released_ += step;
   }
 
-  Ring& ring_;
+  const RingView ring_;
   Peer& peer_;
   Acknowledged& acknowledged_;
   std::uint64_t sent_;
@@ -193,7 +209,7 @@ class Receiver final : public ReceiveEnd {
  public:
   /// `landing`: room for copies_max messages, slot_bytes each, where what is lent by address is copied to; null: the
   /// peer's addresses are good here, as it is this process.
-  Receiver(Ring& ring, Peer& peer, Acknowledged& acknowledged, std::uint64_t first = 0,
+  Receiver(RingView ring, Peer& peer, Acknowledged& acknowledged, std::uint64_t first = 0,
            std::byte* landing = nullptr) noexcept
       : ring_(ring), peer_(peer), acknowledged_(acknowledged), received_(first), landing_(landing) {
     acknowledged_.here = static_cast<std::uint32_t>(first);
@@ -202,7 +218,7 @@ class Receiver final : public ReceiveEnd {
   const Message* peek() noexcept override {
     if (peeked_) return &message_;
     if (!arrived(received_)) return nullptr;
-    tell_acquire(ring_.messages_key);
+    tell_acquire(ring_.head.messages_key);
     return open(header_of(received_));
   }
 
@@ -214,8 +230,8 @@ class Receiver final : public ReceiveEnd {
       if (!give_back_copies()) lost();
     }
     acknowledged_.here = static_cast<std::uint32_t>(received_);
-    tell_release(ring_.releases_key);
-    ring_.released.store(acknowledged_.here, std::memory_order_release);
+    tell_release(ring_.head.releases_key);
+    ring_.head.released.store(acknowledged_.here, std::memory_order_release);
     ring(*peer_.doorbell);
   }
 
@@ -224,7 +240,9 @@ class Receiver final : public ReceiveEnd {
   }
 
  private:
-  const Header& header_of(std::uint64_t message) const noexcept { return ring_.headers[message % limits::credits]; }
+  const Header& header_of(std::uint64_t message) const noexcept {
+    return ring_.head.headers[message % limits::credits];
+  }
   bool arrived(std::uint64_t message) const noexcept {
     return header_of(message).sequence.load(std::memory_order_acquire) == static_cast<std::uint32_t>(message + 1);
   }
@@ -240,7 +258,7 @@ class Receiver final : public ReceiveEnd {
     message_.reply = nullptr;
     if (!message_.lent) {
       const bool inside = message_.bytes <= limits::inline_bytes;
-      message_.data = inside ? header.payload : ring_.payloads[received_ % limits::credits];
+      message_.data = inside ? header.payload : ring_.payload(received_ % limits::credits);
     } else if (!borrow(header, (word & by_address) != 0)) {
       lost();
       return nullptr;
@@ -298,7 +316,7 @@ class Receiver final : public ReceiveEnd {
     peer_.code.compare_exchange_strong(none, static_cast<int>(Code::remote_error), std::memory_order_acq_rel);
   }
 
-  Ring& ring_;
+  const RingView ring_;
   Peer& peer_;
   Acknowledged& acknowledged_;
   std::uint64_t received_;

@@ -65,8 +65,10 @@ constexpr Variable rows[] = {
     {"NCCL_DEBUG_TIMESTAMP_LEVELS", "list", "WARN", "The levels whose lines carry the time, or ^ and the others."},
     // Choice of algorithm.
     {"NCCL_ALGO", "[func:][^]a,b;func:[^]a", "",
-     "The algorithms that a collective may use: star, ring, one_shot, two_shot, direct, chain; NCCL's other names "
-     "are known and have no plans yet.  There is no fallback to another."},
+     "The algorithms that a collective may use: NCCL's ring, tree and pat (its other names are known and have no "
+     "plans), and star, one_shot, two_shot, one_shot_pull, two_shot_pull, recursive_doubling, halving_doubling, "
+     "hierarchical, chain, binomial, direct, bruck.  `rondo plan` lists those of each collective.  There is no "
+     "fallback to another."},
     {"NCCL_PROTO", "[func:][^]a,b;func:[^]a", "", "Accepted, no effect: Rondo has no protocols to choose from."},
     // Rendezvous and identity.
     {"NCCL_COMM_ID", "host:port", "",

@@ -18,9 +18,10 @@ constexpr std::uint64_t one_shot_bytes_max = 8 * 1024;
 // Direct schedules link every rank with every other; beyond this many ranks a ring's two links a rank are enough.
 constexpr int direct_ranks_max = 8;
 
-/// NCCL's name for a chain broadcast is ring.
+/// NCCL's name for a chain broadcast or reduce is ring.
 bool named(const AlgorithmList& list, CollectiveKind kind, Algorithm algorithm) {
-  return list.allows(kind, plan::name(algorithm)) || (algorithm == Algorithm::chain && list.allows(kind, "ring"));
+  const bool is_ring = algorithm == Algorithm::chain && kind != CollectiveKind::all_reduce;
+  return list.allows(kind, plan::name(algorithm)) || (is_ring && list.allows(kind, "ring"));
 }
 
 std::string names_of(CollectiveKind kind) {
@@ -31,20 +32,17 @@ std::string names_of(CollectiveKind kind) {
   return names;
 }
 
-/// Best first.  Every algorithm of the collective is in the list, so that one the user insists on is found.
+/// Best first; what is not named comes behind, in the order of plan::schedules().
 std::initializer_list<Algorithm> preferences(CollectiveKind kind, bool small, bool direct) noexcept {
-  static constexpr auto quick = {Algorithm::one_shot, Algorithm::two_shot, Algorithm::ring, Algorithm::star};
-  static constexpr auto close = {Algorithm::two_shot, Algorithm::ring, Algorithm::one_shot, Algorithm::star};
-  static constexpr auto far = {Algorithm::ring, Algorithm::two_shot, Algorithm::star, Algorithm::one_shot};
-  static constexpr auto scatter_close = {Algorithm::direct, Algorithm::ring};
-  static constexpr auto scatter_far = {Algorithm::ring, Algorithm::direct};
-  static constexpr auto broadcast = {Algorithm::chain};
-  static constexpr auto gather = {Algorithm::ring};
+  static constexpr auto quick = {Algorithm::one_shot, Algorithm::two_shot};
+  static constexpr auto close = {Algorithm::two_shot};
+  static constexpr auto far = {Algorithm::ring, Algorithm::two_shot};
+  static constexpr auto scatter_close = {Algorithm::direct};
+  static constexpr std::initializer_list<Algorithm> first = {};
   switch (kind) {
     case CollectiveKind::all_reduce: return small ? quick : direct ? close : far;
-    case CollectiveKind::reduce_scatter: return direct ? scatter_close : scatter_far;
-    case CollectiveKind::broadcast: return broadcast;
-    default: return gather;
+    case CollectiveKind::reduce_scatter: return direct ? scatter_close : first;
+    default: return first;
   }
 }
 
@@ -90,6 +88,9 @@ Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept 
   const bool small = bytes * static_cast<std::uint64_t>(ranks_ - 1) <= one_shot_bytes_max;
   for (const Algorithm algorithm : preferences(kind, small, ranks_ <= direct_ranks_max)) {
     if (allowed(kind, algorithm)) return {algorithm, {}};
+  }
+  for (const plan::Schedule& schedule : plan::schedules()) {
+    if (schedule.kind == kind && allowed(kind, schedule.algorithm)) return {schedule.algorithm, {}};
   }
   assert(false && "the constructor leaves at least one algorithm");
   return {};

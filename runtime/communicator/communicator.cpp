@@ -267,11 +267,15 @@ class CommunicatorImpl final : public Communicator {
                        call.kind == CollectiveKind::reduce;
     const std::uint64_t bytes = call.count * element_bytes(call.type) * (whole ? 1 : ranks());
     const Choice choice = chooser_.choose(call.kind, bytes);
+    plan::Cut cut = choice.cut;
+    if (plan::find(call.kind, choice.algorithm)->lanes > 1) {
+      cut.slot_bytes = std::min(cut.slot_bytes, limits::second_slot_bytes);
+    }
     prepared.laid_out = false;  // stays so if anything below throws
     const Program& program = bind(collective, choice.algorithm);
     RunArguments& a = prepared.run.arguments();
     a.program = &program;
-    a.layout = plan::Layout(program.shape(), call.count, call.type, choice.cut);
+    a.layout = plan::Layout(program.shape(), call.count, call.type, cut);
     prepared.scratch.resize(a.layout.scratch_bytes());
     a.scratch = prepared.scratch.data();
     a.reduction = {call.type, call.op, ranks(), 0};
@@ -292,7 +296,7 @@ class CommunicatorImpl final : public Communicator {
     if (const auto found = programs_.find(key); found != programs_.end()) return *found->second;
     const plan::Schedule* schedule = plan::find(collective.kind, algorithm);
     assert(schedule != nullptr);
-    collective.blocks = schedule->blocks(ranks());
+    collective.blocks = schedule->blocks(topology_);
     const plan::Plan plan = schedule->build(topology_, rank(), collective.root);
     std::vector<int> peers;
     for (const plan::Strand& strand : plan.strands) {
@@ -305,7 +309,7 @@ class CommunicatorImpl final : public Communicator {
     std::sort(peers.begin(), peers.end());
     peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
     peers_.connect(peers, Clock::now() + patience_);
-    const int widest = 1;  // no schedule here sends a range of several blocks
+    const int widest = schedule->widest(topology_);
     auto program = std::make_unique<Program>(collective, plan, widest, peers_);
     return *programs_.emplace(key, std::move(program)).first->second;
   }

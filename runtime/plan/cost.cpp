@@ -112,7 +112,6 @@ class Simulation {
   std::vector<Layout> layouts_;              // by rank
   std::vector<double> egress_, ingress_;     // when each port is free: ranks, then hosts
   std::vector<std::uint64_t> sent_bytes_;    // by rank
-  std::int32_t widest_ = 1;
   struct Event {
     double time;
     std::int32_t what;  // an actor, or the complement of a link
@@ -127,7 +126,7 @@ Simulation::Simulation(const Schedule& schedule, const Topology& topology, std::
                        const Parameters& parameters, int root)
     : topology_(topology), parameters_(parameters) {
   const int ranks = topology.ranks();
-  const Collective collective{schedule.kind, ranks, schedule.blocks(ranks), root, 0};
+  const Collective collective{schedule.kind, ranks, schedule.blocks(topology), root, 0};
   const int hosts = *std::max_element(topology.host_of_rank.begin(), topology.host_of_rank.end()) + 1;
   egress_.assign(ranks + hosts, 0);
   ingress_.assign(ranks + hosts, 0);
@@ -139,7 +138,7 @@ Simulation::Simulation(const Schedule& schedule, const Topology& topology, std::
     shapes.push_back(shape_of(collective, plan, 1));
   }
   for (Shape& shape : shapes) {
-    shape.widest = widest_;
+    shape.widest = schedule.widest(topology);
     layouts_.emplace_back(shape, shape.segmented ? (bytes + ranks - 1) / ranks : bytes, DataType::uint8,
                           parameters.cut);
   }
@@ -158,7 +157,6 @@ void Simulation::compile(const Plan& plan, int rank) {
     a.records.reserve(strand.steps.size());
     for (const Step& s : strand.steps) {
       const Range range = s.source ? s.source : s.target;
-      widest_ = std::max(widest_, range.count);
       const auto links_at = static_cast<std::uint32_t>(a.links.size());
       for (const std::int32_t peer : s.from)
         if (peer != here) {

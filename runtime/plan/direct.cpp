@@ -1,13 +1,18 @@
-// Direct schedules: every rank talks to every other, few hops, each block reduced left to right over the ranks.
+// Direct schedules: every rank talks to every other, one or two hops.  Reductions go left to right over the ranks.
 //
 // one_shot: each rank sends all of its input to all, and each reduces everything itself: one hop, n-1 buffers a rank.
+// one_shot_pull: the same by lending: nothing is copied, but `out` must wait aside until nobody reads `in` any more.
 // two_shot: rank r owns block r.  It reads block r of all ranks, reduces, and stores the result into block r of every
-// rank's `out`: one pass where memory is lent; where a lend is declined, two hops through slots.  reduce_scatter is its
-// first half.
+// rank's `out`: one pass where memory is lent; where a lend is declined, two hops through slots.
+// two_shot_pull: the owner stores its block at home, and the others read it there.  reduce_scatter is the first half.
 //
-//   two_shot, three ranks, what rank 1 does with block b:      b0 --\                  /--> out of rank 0
-//                                                              b1 ---> (b0+b1)+b2 = B ---> out of rank 1
-//                                                              b2 --/                  \--> out of rank 2
+//   three ranks, what rank 1 does with block b:      b0 --\                  /--> out of rank 0
+//                                                    b1 ---> (b0+b1)+b2 = B ---> out of rank 1
+//                                                    b2 --/                  \--> out of rank 2
+//   two_shot: rank 1 stores B everywhere             two_shot_pull: ranks 0 and 2 fetch B
+//
+// all_gather, gather, scatter and all_to_all move each block once, from the rank that has it to the rank that wants it;
+// all_to_all in n-1 rounds, round k with the ranks k ahead and k behind.
 #include <utility>
 
 #include "plan/schedules.h"
@@ -24,28 +29,102 @@ Plan one_shot_all_reduce(const Topology& topology, int rank, int) {
                       .finish = true}});
 }
 
+Plan one_shot_pull_all_reduce(const Topology& topology, int rank, int) {
+  const int ranks = topology.ranks();
+  if (ranks == 1) return alone(true);
+  // In place, `out` is what the others are still reading: reduce aside, wait, copy.
+  return one_strand({{.operation = lend, .to = others(ranks, rank), .source = in(0)},
+                     {.operation = recv_reduce, .from = everyone(ranks, rank), .source = in(0), .target = scratch(0),
+                      .finish = true},
+                     {.operation = wait, .to = others(ranks, rank)},
+                     {.operation = copy, .source = scratch(0), .target = out(0)}},
+                    1);
+}
+
+namespace {
+
+/// Lends every block of `in` to its owner.
+std::vector<Step> lend_blocks(int ranks, int rank, bool for_reply) {
+  std::vector<Step> steps;
+  steps.reserve(2 * ranks);
+  for (const std::int32_t owner : others(ranks, rank))
+    steps.push_back({.operation = lend, .to = {owner}, .source = in(owner),
+                     .target = for_reply ? out(owner) : Range{}});
+  return steps;
+}
+
+/// The owner's step: its block of all ranks.
+Step reduce_block(int ranks, int rank, Range target, bool reply) {
+  return {.operation = recv_reduce, .from = everyone(ranks, rank), .source = in(rank), .target = target,
+          .finish = true, .reply = reply};
+}
+
+}  // namespace
+
 Plan two_shot_all_reduce(const Topology& topology, int rank, int) {
   const int ranks = topology.ranks();
   if (ranks == 1) return alone(true);
-  std::vector<Step> steps;
-  steps.reserve(ranks + 1);
-  for (const std::int32_t owner : others(ranks, rank))
-    steps.push_back({.operation = lend, .to = {owner}, .source = in(owner), .target = out(owner)});
-  steps.push_back({.operation = recv_reduce, .from = everyone(ranks, rank), .source = in(rank), .target = out(rank),
-                   .finish = true, .reply = true});
+  std::vector<Step> steps = lend_blocks(ranks, rank, true);
+  steps.push_back(reduce_block(ranks, rank, out(rank), true));
   steps.push_back({.operation = wait, .to = others(ranks, rank)});
+  return one_strand(std::move(steps));
+}
+
+Plan two_shot_pull_all_reduce(const Topology& topology, int rank, int) {
+  const int ranks = topology.ranks();
+  if (ranks == 1) return alone(true);
+  std::vector<Step> steps = lend_blocks(ranks, rank, false);
+  steps.push_back(reduce_block(ranks, rank, out(rank), false));
+  steps.push_back({.operation = lend, .to = others(ranks, rank), .source = out(rank)});
+  for (const std::int32_t owner : others(ranks, rank))
+    steps.push_back({.operation = recv_copy, .from = {owner}, .target = out(owner)});
   return one_strand(std::move(steps));
 }
 
 Plan direct_reduce_scatter(const Topology& topology, int rank, int) {
   const int ranks = topology.ranks();
   if (ranks == 1) return alone(true);
+  std::vector<Step> steps = lend_blocks(ranks, rank, false);
+  steps.push_back(reduce_block(ranks, rank, out(0), false));
+  return one_strand(std::move(steps));
+}
+
+Plan direct_all_gather(const Topology& topology, int rank, int) {
+  const int ranks = topology.ranks();
+  if (ranks == 1) return alone(false);
+  // Lent from `out`: in place that is `in`, which must not be stored to while others read it.
+  std::vector<Step> steps{{.operation = copy, .source = in(0), .target = out(rank)},
+                          {.operation = lend, .to = others(ranks, rank), .source = out(rank)}};
+  for (const std::int32_t peer : others(ranks, rank))
+    steps.push_back({.operation = recv_copy, .from = {peer}, .target = out(peer)});
+  return one_strand(std::move(steps));
+}
+
+Plan direct_gather(const Topology& topology, int rank, int root) {
+  if (rank != root) return one_strand({{.operation = lend, .to = {root}, .source = in(0)}});
+  std::vector<Step> steps{{.operation = copy, .source = in(0), .target = out(rank)}};
+  for (const std::int32_t peer : others(topology.ranks(), rank))
+    steps.push_back({.operation = recv_copy, .from = {peer}, .target = out(peer)});
+  return one_strand(std::move(steps));
+}
+
+Plan direct_scatter(const Topology& topology, int rank, int root) {
+  if (rank != root) return one_strand({{.operation = recv_copy, .from = {root}, .target = out(0)}});
   std::vector<Step> steps;
-  steps.reserve(ranks);
-  for (const std::int32_t owner : others(ranks, rank))
-    steps.push_back({.operation = lend, .to = {owner}, .source = in(owner)});
-  steps.push_back({.operation = recv_reduce, .from = everyone(ranks, rank), .source = in(rank), .target = out(0),
-                   .finish = true});
+  for (const std::int32_t peer : others(topology.ranks(), rank))
+    steps.push_back({.operation = lend, .to = {peer}, .source = in(peer)});
+  steps.push_back({.operation = copy, .source = in(rank), .target = out(0)});
+  return one_strand(std::move(steps));
+}
+
+Plan direct_all_to_all(const Topology& topology, int rank, int) {
+  const int ranks = topology.ranks();
+  std::vector<Step> steps{{.operation = copy, .source = in(rank), .target = out(rank)}};
+  for (int k = 1; k < ranks; ++k) {
+    const std::int32_t ahead = (rank + k) % ranks, behind = (rank - k + ranks) % ranks;
+    steps.push_back({.operation = lend, .to = {ahead}, .source = in(ahead)});
+    steps.push_back({.operation = recv_copy, .from = {behind}, .target = out(behind)});
+  }
   return one_strand(std::move(steps));
 }
 

@@ -1,13 +1,22 @@
 // Chooses tiles, blocks and slices for a call: see layout.h for what they promise.
 #include "plan/layout.h"
 
+#include <algorithm>
+#include <cassert>
+
 namespace rondo::plan {
 namespace {
 
-constexpr std::size_t unit_bytes = limits::cache_line_bytes;
+constexpr std::size_t element_bytes_max = 8;
 
 constexpr std::size_t ceil_divide(std::size_t a, std::size_t b) noexcept { return (a + b - 1) / b; }
-constexpr std::size_t in_units(std::size_t bytes) noexcept { return ceil_divide(bytes, unit_bytes) * unit_bytes; }
+
+/// A cache line, or the most of it that lets the widest message have one unit a block: wide messages of many ranks.
+std::size_t unit_for(std::size_t slot_bytes, int widest) noexcept {
+  const std::size_t room = slot_bytes / static_cast<std::size_t>(widest) / element_bytes_max * element_bytes_max;
+  assert(room > 0 && "the widest message does not fit a slot");
+  return std::min(limits::cache_line_bytes, room);
+}
 
 }  // namespace
 
@@ -25,6 +34,8 @@ Shape shape_of(const Collective& collective, const Plan& plan, int widest) {
 Layout::Layout(const Shape& shape, std::uint64_t count, DataType type, const Cut& cut)
     : segmented_(shape.segmented), scratch_first_(shape.scratch_first), total_bytes_(count * element_bytes(type)) {
   // Few slices rather than small ones; then as few tiles as the slots allow, all of one size.
+  const std::size_t unit_bytes = unit_for(cut.slot_bytes, shape.widest);
+  const auto in_units = [&](std::size_t bytes) { return ceil_divide(bytes, unit_bytes) * unit_bytes; };
   const std::size_t slice_most = cut.slot_bytes / shape.widest / unit_bytes * unit_bytes;
   const std::size_t block_total = ceil_divide(total_bytes_, shape.blocks);
   const std::size_t wanted = ceil_divide(block_total, cut.slice_bytes_min);

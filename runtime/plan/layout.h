@@ -1,7 +1,8 @@
 // From blocks to bytes: pure arithmetic, the same on every rank.
 //
 // Contiguous collectives (all_reduce, reduce, broadcast) cut `count` elements into tiles, a tile into blocks, a range
-// of blocks into slices: each cut is in units of a cache line, every part but the last ones has the same size, and the
+// of blocks into slices: each cut is in units of a cache line (of fewer bytes only where the widest message has so many
+// blocks that their lines would not fit a slot), every part but the last ones has the same size, and the
 // parts tile the buffer exactly (the last ones may be shorter or empty).
 // Segmented collectives have one block of `count` elements a rank; a tile takes the same elements of every block, a
 // range of L blocks is L segments, and a slice takes the same part of each.

@@ -1,4 +1,4 @@
-// Names, topologies, the table of schedules, and the helpers that schedules share.
+// Names, topologies, and the helpers that schedules share.
 #include "plan/plan.h"
 
 #include <algorithm>
@@ -31,7 +31,9 @@ std::string_view name(CollectiveKind kind) {
 }
 
 std::string_view name(Algorithm algorithm) {
-  static constexpr std::array<std::string_view, 6> names = {"ring", "star", "one_shot", "two_shot", "direct", "chain"};
+  static constexpr std::array<std::string_view, algorithm_count> names = {
+      "ring", "star", "one_shot", "two_shot", "direct", "chain", "tree", "one_shot_pull", "two_shot_pull",
+      "recursive_doubling", "halving_doubling", "hierarchical", "binomial", "pat", "bruck"};
   return names[static_cast<std::size_t>(algorithm)];
 }
 
@@ -41,51 +43,91 @@ Topology Topology::one_host(int ranks) {
   return topology;
 }
 
-namespace {
-
-// Credits: a step that receives and sends holds one message while the m of the step before are on their way.
-int one(int, int) { return 1; }
-int half_of_slices(int slices, int) { return (slices + 1) / 2; }
-int all_slices(int slices, int) { return slices; }
-int all_slices_and_one(int slices, int) { return slices + 1; }
-int all_slices_and_one_if_fused(int slices, int ranks) { return slices + (ranks > 2); }  // two ranks never forward
-
-int one_block(int) { return 1; }
-int block_a_rank(int ranks) { return ranks; }
-
-}  // namespace
-
-const std::vector<Schedule>& schedules() {
-  using enum CollectiveKind;
-  // Never destroyed: a queue's worker may look a schedule up while the process exits.
-  static const auto& table = *new std::vector<Schedule>{
-      // kind         algorithm            build                  credits                      blocks  left fold  lends
-      {all_reduce, Algorithm::ring, ring_all_reduce, all_slices_and_one, block_a_rank, false, false},
-      {all_reduce, Algorithm::star, star_all_reduce, half_of_slices, one_block, true, false},
-      {all_reduce, Algorithm::one_shot, one_shot_all_reduce, all_slices, one_block, true, false},
-      {all_reduce, Algorithm::two_shot, two_shot_all_reduce, all_slices_and_one, block_a_rank, true, true},
-      {reduce_scatter, Algorithm::ring, ring_reduce_scatter, all_slices_and_one_if_fused, one_block, false, false},
-      {reduce_scatter, Algorithm::direct, direct_reduce_scatter, all_slices, one_block, true, true},
-      {all_gather, Algorithm::ring, ring_all_gather, all_slices_and_one_if_fused, one_block, false, false},
-      {broadcast, Algorithm::chain, chain_broadcast, one, one_block, false, false},
-  };
-  return table;
+Topology Topology::on_hosts(std::vector<std::int32_t> host_of_rank) {
+  Topology topology = one_host(static_cast<int>(host_of_rank.size()));
+  // Hosts in the order of their first ranks, so that numbering hosts differently changes nothing.
+  std::vector<std::int32_t> first(host_of_rank.size());
+  for (std::size_t rank = 0; rank < first.size(); ++rank)
+    first[rank] = static_cast<std::int32_t>(
+        std::find(host_of_rank.begin(), host_of_rank.end(), host_of_rank[rank]) - host_of_rank.begin());
+  std::stable_sort(topology.ring_order.begin(), topology.ring_order.end(),
+                   [&](std::int32_t a, std::int32_t b) { return first[a] < first[b]; });
+  topology.host_of_rank = std::move(host_of_rank);
+  return topology;
 }
 
-const Schedule* find(CollectiveKind kind, Algorithm algorithm) {
-  for (const Schedule& schedule : schedules())
-    if (schedule.kind == kind && schedule.algorithm == algorithm) return &schedule;
-  return nullptr;
+std::vector<std::vector<std::int32_t>> Topology::hosts() const {
+  std::vector<std::vector<std::int32_t>> list;
+  std::vector<std::int32_t> numbers;
+  for (const std::int32_t rank : ring_order) {
+    const auto at = std::find(numbers.begin(), numbers.end(), host_of_rank[rank]) - numbers.begin();
+    if (at == static_cast<std::ptrdiff_t>(numbers.size())) {
+      numbers.push_back(host_of_rank[rank]);
+      list.emplace_back();
+    }
+    list[at].push_back(rank);
+  }
+  return list;
 }
 
-Plan one_strand(std::vector<Step> steps) {
+int widest_message(const Plan& plan) {
+  int widest = 1;
+  for (const Strand& strand : plan.strands)
+    for (const Step& step : strand.steps) {
+      const bool local = step.to.empty() && (step.from.empty() || (step.from.size() == 1 && step.from[0] == here));
+      if (!local) widest = std::max({widest, step.source.count, step.target.count});
+    }
+  return widest;
+}
+
+Plan one_strand(std::vector<Step> steps, int scratch_blocks, int scratch_first) {
   Plan plan;
+  plan.scratch_blocks = scratch_blocks;
+  plan.scratch_first = scratch_first;
   plan.strands.push_back({std::move(steps), 0});
   return plan;
 }
 
 Plan alone(bool finish) {
   return one_strand({{.operation = Operation::copy, .source = in(0), .target = out(0), .finish = finish}});
+}
+
+Plan pass_on(bool is_root, std::int32_t parent, std::vector<std::int32_t> children) {
+  Step step{.target = out(0)};
+  if (is_root) {
+    step.operation = Operation::copy_send;
+    step.source = in(0);
+  } else {
+    step.operation = children.empty() ? Operation::recv_copy : Operation::recv_copy_send;
+    step.from = {parent};
+  }
+  step.to = std::move(children);
+  return one_strand({std::move(step)});
+}
+
+void up_and_down(Plan& plan, std::int32_t parent, std::vector<std::int32_t> operands,
+                 std::vector<std::int32_t> children, int lane, bool top) {
+  Step up{.operation = Operation::send, .to = {parent}, .source = in(lane)};
+  Step down{.operation = Operation::recv_copy, .from = {parent}, .target = out(lane)};
+  if (!children.empty()) {
+    up.operation = Operation::recv_reduce_send;
+    up.from = std::move(operands);
+    up.finish = top;
+    down.operation = Operation::recv_copy_send;
+    down.to = std::move(children);
+  }
+  plan.strands.push_back({{std::move(up)}, lane});
+  plan.strands.push_back({{std::move(down)}, lane});
+}
+
+void copy_in_runs(std::vector<Step>& steps, Space user, std::span<const std::int32_t> blocks) {
+  const int count = static_cast<int>(blocks.size());
+  for (int first = 0, upto = 1; first < count; first = upto++) {
+    while (upto < count && blocks[upto] == blocks[upto - 1] + 1) ++upto;
+    const Range aside = scratch(first, upto - first), mine{user, blocks[first], upto - first};
+    steps.push_back({.operation = Operation::copy, .source = user == Space::in ? mine : aside,
+                     .target = user == Space::in ? aside : mine});
+  }
 }
 
 std::vector<std::int32_t> others(int ranks, int rank) {

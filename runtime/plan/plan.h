@@ -103,7 +103,11 @@ struct Collective {
 std::string_view name(CollectiveKind kind);
 
 /// The algorithms that have plans here.  More than one may serve a collective; choose.h chooses.
-enum class Algorithm : std::uint8_t { ring, star, one_shot, two_shot, direct, chain };
+enum class Algorithm : std::uint8_t {
+  ring, star, one_shot, two_shot, direct, chain, tree, one_shot_pull, two_shot_pull, recursive_doubling,
+  halving_doubling, hierarchical, binomial, pat, bruck,
+};
+inline constexpr int algorithm_count = 15;
 std::string_view name(Algorithm algorithm);
 
 /// Rank -> host, agreed at init, plus the ring order: a permutation of the ranks.
@@ -111,7 +115,11 @@ struct Topology {
   std::vector<std::int32_t> host_of_rank;
   std::vector<std::int32_t> ring_order;
   std::int32_t ranks() const noexcept { return static_cast<std::int32_t>(host_of_rank.size()); }
+  /// The ranks of each host, hosts and ranks in ring order.
+  std::vector<std::vector<std::int32_t>> hosts() const;
   static Topology one_host(int ranks);
+  /// With a ring order that enters and leaves each host once.  Hosts may have any numbers.
+  static Topology on_hosts(std::vector<std::int32_t> host_of_rank);
 };
 
 /// A schedule: a pure function that gives every rank's plan, and what is known of it.
@@ -120,10 +128,15 @@ struct Schedule {
   Algorithm algorithm;
   Plan (*build)(const Topology& topology, int rank, int root);
   int (*credits)(int slices, int ranks);  // the least per link, for `slices` messages a step, lends granted or declined
-  int (*blocks)(int ranks);               // of Collective::blocks; kinds with a block a rank ignore it
+  int (*blocks)(const Topology& topology);  // of Collective::blocks; kinds with a block a rank ignore it
+  int (*widest)(const Topology& topology);  // blocks of the widest message of any rank
   bool left_fold;                         // every element is reduced ((0 + 1) + 2) + ...; RONDO_DETERMINISTIC needs it
   bool lends;                             // proved with every lend granted and with every lend declined
+  int lanes = 1;                          // that its strands use
 };
+
+/// Blocks of the widest message that this plan sends or receives.
+int widest_message(const Plan& plan);
 
 /// All schedules.  `find` gives null where an algorithm does not serve a collective.
 const std::vector<Schedule>& schedules();

@@ -17,7 +17,7 @@ std::string_view name(Fault fault) {
 
 Run build_run(const Schedule& schedule, const Topology& topology, int root) {
   const int ranks = topology.ranks();
-  Run run{{schedule.kind, ranks, schedule.blocks(ranks), root, 0}, {}};
+  Run run{{schedule.kind, ranks, schedule.blocks(topology), root, 0}, {}};
   run.plans.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank) run.plans.push_back(schedule.build(topology, rank, root));
   return run;

@@ -109,11 +109,21 @@ std::uint64_t input_bits(const Call& call, int rank, int ranks, std::uint64_t in
   return bits_of(call.type, whole_input(call, rank, ranks, index));
 }
 
-/// The bits that the rounding sum gives, left to right over the ranks.
+/// The bits that the rounding sum gives, left to right over the ranks.  A chain carries sums from rank to rank in the
+/// element type: each is rounded.
 std::uint64_t left_fold(const Call& call, int ranks, std::uint64_t index) {
+  const rondo::Reduction reduction{call.type, call.op, ranks, 0};
+  if (call.schedule->algorithm == rondo::plan::Algorithm::chain && ranks > 1) {
+    std::uint64_t sum = input_bits(call, 0, ranks, index);
+    for (int rank = 1; rank < ranks; ++rank) {
+      sum = reference::reduce(reduction, {sum, input_bits(call, rank, ranks, index)}, {rank == 1, true},
+                              rank == ranks - 1);
+    }
+    return sum;
+  }
   std::vector<std::uint64_t> operands;
   for (int rank = 0; rank < ranks; ++rank) operands.push_back(input_bits(call, rank, ranks, index));
-  return reference::reduce({call.type, call.op, ranks, 0}, operands, std::vector<bool>(ranks, true), true);
+  return reference::reduce(reduction, operands, std::vector<bool>(ranks, true), true);
 }
 
 std::uint64_t result_bits(const Call& call, int ranks, std::uint64_t index) {
@@ -136,13 +146,19 @@ void fill(std::byte* target, DataType type, std::uint64_t elements, Bits&& bits)
 
 }  // namespace
 
-Extent extent(CollectiveKind kind, int ranks) {
-  const std::uint64_t all = static_cast<std::uint64_t>(ranks);
-  switch (kind) {
+Extent extent(const Call& call, int rank, int ranks) {
+  const std::uint64_t all = static_cast<std::uint64_t>(ranks), at_root = rank == call.root ? 1 : 0;
+  switch (call.schedule->kind) {
+    case CollectiveKind::reduce:
+      return {1, at_root};
     case CollectiveKind::reduce_scatter:
       return {all, 1};
     case CollectiveKind::all_gather:
       return {1, all};
+    case CollectiveKind::gather:
+      return {1, all * at_root};
+    case CollectiveKind::scatter:
+      return {all * at_root, 1};
     case CollectiveKind::all_to_all:
       return {all, all};
     default:
@@ -150,18 +166,36 @@ Extent extent(CollectiveKind kind, int ranks) {
   }
 }
 
+bool gives_all_the_same(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || kind == CollectiveKind::broadcast || kind == CollectiveKind::all_gather;
+}
+
 std::uint64_t scalar(DataType type, int rank) { return bits_of(type, 1 + rank % 2); }
 
-std::vector<std::byte> expected(const Call& call, int ranks) {
+std::vector<std::byte> expected(const Call& call, int rank, int ranks) {
   const CollectiveKind kind = call.schedule->kind;
   const bool reduces = rondo::plan::Collective{kind}.reduces();
   if (reduces && call.values == Values::rounding && !call.schedule->left_fold && !is_integer(call.type)) return {};
-  const std::uint64_t elements = call.count * std::max(extent(kind, ranks).in, extent(kind, ranks).out);
+  const std::uint64_t elements = call.count * extent(call, rank, ranks).out;
   std::vector<std::byte> bytes(elements * element_bytes(call.type));
+  const std::uint64_t own = static_cast<std::uint64_t>(rank) * call.count;  // where this rank's block begins
   fill(bytes.data(), call.type, elements, [&](std::uint64_t i) {
-    if (reduces) return result_bits(call, ranks, i);
-    if (kind == CollectiveKind::broadcast) return input_bits(call, call.root, ranks, i);
-    return input_bits(call, static_cast<int>(i / call.count), ranks, i % call.count);
+    const int giver = call.count > 0 ? static_cast<int>(i / call.count) : 0;
+    switch (kind) {
+      case CollectiveKind::all_reduce:
+      case CollectiveKind::reduce:
+        return result_bits(call, ranks, i);
+      case CollectiveKind::reduce_scatter:
+        return result_bits(call, ranks, own + i);
+      case CollectiveKind::broadcast:
+        return input_bits(call, call.root, ranks, i);
+      case CollectiveKind::scatter:
+        return input_bits(call, call.root, ranks, own + i);
+      case CollectiveKind::all_to_all:
+        return input_bits(call, giver, ranks, own + i % call.count);
+      default:
+        return input_bits(call, giver, ranks, i % call.count);
+    }
   });
   return bytes;
 }
@@ -178,7 +212,8 @@ bool Buffers::Area::intact() const noexcept {
 
 Buffers::Buffers(const Call& call, int rank, int ranks) : in_place_(call.in_place) {
   const CollectiveKind kind = call.schedule->kind;
-  const Extent blocks = extent(kind, ranks);
+  if (kind == CollectiveKind::all_to_all) in_place_ = false;  // it has no rule for that
+  const Extent blocks = extent(call, rank, ranks);
   const std::size_t block_bytes = call.count * element_bytes(call.type);
   in_bytes_ = blocks.in * block_bytes;
   out_bytes_ = blocks.out * block_bytes;
@@ -186,8 +221,9 @@ Buffers::Buffers(const Call& call, int rank, int ranks) : in_place_(call.in_plac
   if (!in_place_) second_ = Area(out_bytes_);
   std::byte* in = first_.data();
   out_ = in_place_ ? first_.data() : second_.data();
-  if (in_place_ && blocks.in > blocks.out) out_ += rank * block_bytes;
-  if (in_place_ && blocks.out > blocks.in) in += rank * block_bytes;
+  // In place a rank's own block is where it is among all blocks.
+  if (in_place_ && blocks.out > 0 && blocks.in > blocks.out) out_ += rank * block_bytes;
+  if (in_place_ && blocks.in > 0 && blocks.out > blocks.in) in += rank * block_bytes;
   in_ = in;
   if (kind != CollectiveKind::broadcast || rank == call.root) {
     fill(in, call.type, blocks.in * call.count, [&](std::uint64_t i) { return input_bits(call, rank, ranks, i); });

@@ -11,19 +11,20 @@
 
 namespace stage {
 
-/// Elements of every rank's `in` and `out` in units of count.
+/// Elements of a rank's `in` and `out` in units of count.
 struct Extent {
   std::uint64_t in = 1;
   std::uint64_t out = 1;
 };
-Extent extent(rondo::CollectiveKind kind, int ranks);
+Extent extent(const Call& call, int rank, int ranks);
+/// Whether every rank's `out` must hold the same.
+bool gives_all_the_same(rondo::CollectiveKind kind);
 
 /// premul_sum's scalar of a rank.
 std::uint64_t scalar(DataType type, int rank);
 
-/// What all ranks' `out` must hold, end to end: where a collective gives every rank the same, once.  Empty where only
-/// the agreement of ranks can be checked.
-std::vector<std::byte> expected(const Call& call, int ranks);
+/// What the rank's `out` must hold; empty where nothing, or where only the agreement of ranks can be checked.
+std::vector<std::byte> expected(const Call& call, int rank, int ranks);
 
 class Buffers {
  public:

@@ -25,6 +25,11 @@ inline Scene random_scene(const rondo::plan::Schedule& schedule, std::uint64_t s
   if (random.percent(3)) call.count = 90'000 + random.below(20'000);
   constexpr std::size_t slots[] = {64, 128, 192, 1024, 8192, rondo::limits::slot_bytes};
   call.cut.slot_bytes = call.count > 5000 ? rondo::limits::slot_bytes / 8 : slots[random.below(std::size(slots))];
+  if (random.percent(50)) {
+    for (int rank = 0; rank < scene.ranks; ++rank) scene.hosts.push_back(static_cast<std::int32_t>(random.below(3)));
+  }
+  const auto widest = static_cast<std::size_t>(schedule.widest(topology_of(scene)));
+  call.cut.slot_bytes = std::max(call.cut.slot_bytes, 8 * widest);
   call.cut.slices_max = static_cast<int>(1 + random.below(4));
   call.cut.slice_bytes_min = random.percent(50) ? 64 : 4096;
   scene.calls.push_back(call);

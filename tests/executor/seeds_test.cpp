@@ -27,8 +27,11 @@ void check(const Scene& scene) {
 
 TEST_CASE("Every schedule gives exact results under seeds") {
   std::uint64_t tiles = 0, lends = 0, messages = 0;
+  const std::uint64_t one_seed = number_from("RONDO_TEST_SEED", 0);
   const auto play_seed = [&](std::uint64_t seed) {
+    std::uint64_t number = 0;
     for (const rondo::plan::Schedule& schedule : rondo::plan::schedules()) {
+      if (one_seed == 0 && ++number % 3 != seed % 3) continue;  // a third of them each time, in turns
       const Scene scene = random_scene(schedule, seed);
       const Outcome outcome = play(scene);
       tiles = std::max(tiles, outcome.tiles);
@@ -37,7 +40,7 @@ TEST_CASE("Every schedule gives exact results under seeds") {
       if (!outcome.ok()) FAIL_CHECK("RONDO_TEST_SEED=" << seed << ": " << describe(scene) << ": " << outcome.wrong);
     }
   };
-  if (const std::uint64_t seed = number_from("RONDO_TEST_SEED", 0); seed != 0) return play_seed(seed);
+  if (one_seed != 0) return play_seed(one_seed);
   const std::uint64_t seeds = number_from("RONDO_TEST_SEEDS", 200);
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) play_seed(seed);
   // The sweep is worth nothing if it never cuts or lends.
@@ -66,7 +69,7 @@ TEST_CASE("Every schedule gives exact results for every small count and number o
 TEST_CASE("Many ranks") {
   for (const rondo::plan::Schedule& schedule : rondo::plan::schedules()) {
     for (const int ranks : {16, 33}) {
-      Scene scene = plain_scene(schedule, ranks, 5003);
+      Scene scene = plain_scene(schedule, ranks, 1021);
       scene.calls[0].cut = {512, 3, 64};
       check(scene);
       scene.calls[0].type = rondo::DataType::float8_e4m3;

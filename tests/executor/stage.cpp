@@ -40,16 +40,6 @@ struct Part {
   Ending ending;
 };
 
-int widest_range(const Call& call, const rondo::plan::Topology& topology) {
-  int widest = 1;
-  for (int rank = 0; rank < topology.ranks(); ++rank) {
-    for (const auto& strand : call.schedule->build(topology, rank, call.root).strands) {
-      for (const auto& step : strand.steps) widest = std::max({widest, step.source.count, step.target.count});
-    }
-  }
-  return widest;
-}
-
 class Play {
  public:
   explicit Play(const Scene& scene)
@@ -93,12 +83,12 @@ class Play {
  private:
   void prepare(std::size_t index, int rank) {
     const Call& call = index == 0 && rank == scene_.odd_rank ? scene_.odd_call : scene_.calls[index];
-    const auto topology = rondo::plan::Topology::one_host(scene_.ranks);
+    const auto topology = topology_of(scene_);
     auto part = std::make_unique<Part>(call, rank, scene_.ranks);
     const auto kind = call.schedule->kind;
-    const rondo::plan::Collective collective{kind, scene_.ranks, call.schedule->blocks(scene_.ranks), call.root, 0};
+    const rondo::plan::Collective collective{kind, scene_.ranks, call.schedule->blocks(topology), call.root, 0};
     part->program = std::make_unique<rondo::Program>(collective, call.schedule->build(topology, rank, call.root),
-                                                     widest_range(call, topology), *links_[rank]);
+                                                     call.schedule->widest(topology), *links_[rank]);
     part->layout = rondo::plan::Layout(part->program->shape(), call.count, call.type, call.cut);
     outcome_.tiles = std::max(outcome_.tiles, part->layout.tiles());
     rondo::RunArguments a;
@@ -198,9 +188,9 @@ class Play {
 
   void check_results(std::size_t index) {
     const Call& call = scene_.calls[index];
-    const std::vector<std::byte> wanted = expected(call, scene_.ranks);
     const auto kind = call.schedule->kind;
-    const bool own_block = kind == rondo::CollectiveKind::reduce_scatter;
+    const bool same = gives_all_the_same(kind);
+    std::vector<std::byte> wanted = expected(call, 0, scene_.ranks);
     for (int rank = 0; rank < scene_.ranks; ++rank) {
       Part& part = *parts_[rank][index];
       const std::string who = "rank " + std::to_string(rank) + ", call " + std::to_string(index) + ": ";
@@ -209,10 +199,9 @@ class Play {
       const std::size_t bytes = part.buffers.out_bytes();
       if (bytes == 0) continue;
       const std::byte* const out = part.buffers.out();
-      if (!wanted.empty() && std::memcmp(out, wanted.data() + (own_block ? rank * bytes : 0), bytes) != 0) {
-        return fail(who + "a wrong result");
-      }
-      if (!own_block && std::memcmp(out, parts_[0][index]->buffers.out(), bytes) != 0) {
+      if (!same) wanted = expected(call, rank, scene_.ranks);
+      if (!wanted.empty() && std::memcmp(out, wanted.data(), bytes) != 0) return fail(who + "a wrong result");
+      if (same && std::memcmp(out, parts_[0][index]->buffers.out(), bytes) != 0) {
         return fail(who + "other bits than rank 0");
       }
     }
@@ -230,6 +219,11 @@ class Play {
 
 }  // namespace
 
+rondo::plan::Topology topology_of(const Scene& scene) {
+  if (scene.hosts.empty()) return rondo::plan::Topology::one_host(scene.ranks);
+  return rondo::plan::Topology::on_hosts(scene.hosts);
+}
+
 int credits_needed(const Scene& scene) {
   int credits = 1;
   for (const Call& call : scene.calls) {
@@ -246,7 +240,8 @@ std::string describe(const Scene& scene) {
             std::string(rondo::plan::name(call.schedule->kind)) + ", count " + std::to_string(call.count) + ", type " +
             std::to_string(int(call.type)) + ", op " + std::to_string(int(call.op)) +
             (call.in_place ? ", in place" : "") + ", root " + std::to_string(call.root) +
-            (call.values == Values::rounding ? ", rounding" : "") + ", slots of " +
+            (call.values == Values::rounding ? ", rounding" : "") +
+            std::string(scene.hosts.empty() ? "" : ", several hosts") + ", slots of " +
             std::to_string(call.cut.slot_bytes) + ", up to " + std::to_string(call.cut.slices_max) +
             " slices of at least " + std::to_string(call.cut.slice_bytes_min);
   }

@@ -36,6 +36,7 @@ struct Call {
 
 struct Scene {
   int ranks = 1;
+  std::vector<std::int32_t> hosts;  // by rank; empty: all on one
   rondo::simulated::Options links;
   std::uint64_t seed = 1;   // of whose turn it is
   std::vector<Call> calls;  // all under way at once, in this order on every rank
@@ -62,6 +63,7 @@ struct Outcome {
   bool ok() const { return wrong.empty(); }
 };
 
+rondo::plan::Topology topology_of(const Scene& scene);
 std::string describe(const Scene& scene);
 /// Plays the scene.  Without a victim and an odd rank every result is checked: values, bits across ranks, bytes
 /// outside, `in` unchanged, nothing left in links, nothing still lent.  Always: no hang, no broken rule of the links.

@@ -117,7 +117,7 @@ TEST_CASE("algorithms are ranked, also for thousands of ranks") {
   REQUIRE(star.seconds == Approx(2 * latency + 4095 * (2 * a_byte + reduce) * (1 << 20)));
   const Cost ring = all_reduce(Algorithm::ring, 512, 1 << 24);
   REQUIRE(ring.link_bytes_max == 2 * 511 * ((1 << 24) / 512));
-  REQUIRE_THROWS_AS(all_reduce(Algorithm::chain, 4, 64), Error);
+  REQUIRE_THROWS_AS(all_reduce(Algorithm::bruck, 4, 64), Error);
 }
 
 }  // namespace

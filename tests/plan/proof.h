@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -37,8 +38,14 @@ inline std::vector<Options> modes(const Schedule& schedule, int ranks, int slice
 inline void prove(const Schedule& schedule, const Topology& topology, int root, int slices) {
   const int ranks = topology.ranks();
   const Run run = build_run(schedule, topology, root);
-  for (const Plan& plan : run.plans)
-    for (const Strand& strand : plan.strands) REQUIRE(strand.lane < limits::lanes_max);
+  int lanes = 1, widest = 1;
+  for (const Plan& plan : run.plans) {
+    widest = std::max(widest, widest_message(plan));
+    for (const Strand& strand : plan.strands) lanes = std::max(lanes, strand.lane + 1);
+  }
+  REQUIRE(lanes == (ranks > 1 ? schedule.lanes : 1));
+  REQUIRE(lanes <= limits::lanes_max);
+  REQUIRE(widest == schedule.widest(topology));
   REQUIRE(schedule.credits(limits::slices_max, ranks) <= limits::credits);
   for (const Options& mode : modes(schedule, ranks, slices)) {
     INFO(name(schedule.kind) << " " << name(schedule.algorithm) << ", " << ranks << " ranks, root " << root << ", "

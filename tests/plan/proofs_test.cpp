@@ -34,6 +34,36 @@ TEST_CASE("schedules follow any ring order") {
     for (int ranks = 2; ranks <= 17; ++ranks) prove(schedule, shuffled(ranks, ranks), ranks / 2, 2);
 }
 
+TEST_CASE("the hierarchical schedule is proved for any shape of hosts") {
+  const Schedule& schedule = *find(CollectiveKind::all_reduce, Algorithm::hierarchical);
+  const std::vector<std::vector<int>> shapes = {{1, 1},       {2, 1},    {1, 3},       {2, 2},          {4, 4},
+                                                {3, 5, 1},    {1, 1, 1}, {7, 2, 2, 1}, {2, 3, 4, 5, 6}, {8, 8, 8, 8},
+                                                {16, 16, 16}, {31, 33},  {5, 1, 1, 1}, {1, 2, 1, 2, 1}};
+  for (const std::vector<int>& shape : shapes) {
+    std::vector<std::int32_t> hosts;
+    for (std::size_t host = 0; host < shape.size(); ++host) hosts.insert(hosts.end(), shape[host], 10 * host);
+    for (const bool scattered : {false, true}) {
+      if (scattered) std::shuffle(hosts.begin(), hosts.end(), std::mt19937(shape[0]));
+      for (const int slices : {1, 2}) prove(schedule, Topology::on_hosts(hosts), 0, slices);
+    }
+  }
+}
+
+TEST_CASE("every schedule is proved on several hosts, whose ring enters and leaves each host once") {
+  std::mt19937 random(7);
+  for (int ranks = 2; ranks <= 20; ++ranks) {
+    std::vector<std::int32_t> hosts(ranks);
+    for (std::int32_t& host : hosts) host = random() % 4;
+    const Topology topology = Topology::on_hosts(hosts);
+    int crossings = 0;
+    for (int i = 0; i < ranks; ++i)
+      crossings += hosts[topology.ring_order[i]] != hosts[topology.ring_order[(i + 1) % ranks]];
+    const int count = static_cast<int>(topology.hosts().size());
+    REQUIRE(crossings == (count > 1 ? count : 0));
+    for (const Schedule& schedule : schedules()) prove(schedule, topology, ranks / 2, 1 + ranks % 2);
+  }
+}
+
 TEST_CASE("the credits a schedule claims are the least") {
   for (const Schedule& schedule : schedules())
     for (int ranks = 2; ranks <= 8; ++ranks)

@@ -1,5 +1,5 @@
 // Answers questions of tests/spec/compare.py, one JSON object a line on standard input, one answer a line: the verdict
-// on given plans, or the plan of a schedule.
+// on given plans, the plan of a schedule, or (asked nothing) the list of schedules.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -46,11 +46,23 @@ json verdict_on(const json& j) {
 }
 
 json plan_of(const json& j) {
-  const Topology topology = Topology::one_host(j.at("n"));
+  const Topology topology = Topology::on_hosts(j.at("hosts").get<std::vector<std::int32_t>>());
   for (const Schedule& schedule : schedules())
     if (name(schedule.kind) == j.at("collective") && name(schedule.algorithm) == j.at("algorithm"))
       return tools::to_json(schedule.build(topology, j.at("rank"), j.at("root")));
   throw std::invalid_argument("no such schedule");
+}
+
+json shipped() {
+  json list = json::array();
+  for (const Schedule& schedule : schedules())
+    list.push_back({std::string(name(schedule.kind)), std::string(name(schedule.algorithm))});
+  return list;
+}
+
+json answer(const json& question) {
+  if (question.empty()) return shipped();
+  return question.contains("runs") ? verdict_on(question) : plan_of(question);
 }
 
 }  // namespace
@@ -58,7 +70,6 @@ json plan_of(const json& j) {
 int main() {
   std::string line;
   while (std::getline(std::cin, line)) {
-    const json question = json::parse(line);
-    std::cout << (question.contains("runs") ? verdict_on(question) : plan_of(question)).dump() << '\n';
+    std::cout << answer(json::parse(line)).dump() << '\n';
   }
 }

@@ -13,15 +13,27 @@ from collections import Counter
 from dataclasses import replace
 
 from model import HERE, OPERATIONS, Node, Plan, PlanError, Trees, World, verify
-from schedules import SCHEDULES, build, build_hierarchical, send_recv
+from schedules import SCHEDULES, build, build_hierarchical, hierarchical, send_recv
 
 LENDS = {"all": lambda link: True, "none": lambda link: False, "some": lambda link: (7 * link[0] + link[1]) % 3 > 0}
 HOSTS = [[[0, 2, 4], [1, 3]], [[0], [1, 2]], [[0, 1], [2], [3, 4, 5]], [[0, 1, 2]], [[0, 5], [1, 4, 6], [2, 3, 7, 8]]]
 MUTANTS_A_SCHEDULE = 36
 SHIPPED = {("all_reduce", "ring"): "ring all-reduce", ("all_reduce", "star"): "star all-reduce",
-           ("all_reduce", "one_shot"): "one-shot slots", ("all_reduce", "two_shot"): "two-shot push",
+           ("all_reduce", "one_shot"): "one-shot slots", ("all_reduce", "one_shot_pull"): "one-shot pull",
+           ("all_reduce", "two_shot"): "two-shot push", ("all_reduce", "two_shot_pull"): "two-shot pull",
+           ("all_reduce", "chain"): "chain all-reduce", ("all_reduce", "tree"): "double tree all-reduce",
+           ("all_reduce", "recursive_doubling"): "recursive doubling",
+           ("all_reduce", "halving_doubling"): "halving-doubling",
            ("reduce_scatter", "ring"): "ring reduce-scatter", ("reduce_scatter", "direct"): "direct reduce-scatter",
-           ("all_gather", "ring"): "ring all-gather", ("broadcast", "chain"): "chain broadcast"}
+           ("reduce_scatter", "halving_doubling"): "halving-doubling reduce-scatter",
+           ("reduce_scatter", "pat"): "pat reduce-scatter",
+           ("all_gather", "ring"): "ring all-gather", ("all_gather", "direct"): "direct all-gather",
+           ("all_gather", "halving_doubling"): "halving-doubling all-gather", ("all_gather", "pat"): "pat all-gather",
+           ("broadcast", "chain"): "chain broadcast", ("broadcast", "binomial"): "binomial broadcast",
+           ("reduce", "chain"): "chain reduce", ("reduce", "binomial"): "binomial reduce",
+           ("gather", "direct"): "direct gather", ("gather", "binomial"): "binomial gather",
+           ("scatter", "direct"): "direct scatter", ("scatter", "binomial"): "binomial scatter",
+           ("all_to_all", "direct"): "direct all-to-all", ("all_to_all", "bruck"): "bruck all-to-all"}
 
 
 # ---------------------------------------------------------------- plans as JSON (tools/plan/plan_json.h)
@@ -68,7 +80,7 @@ def proofs():
             for credits in (2, 3):
                 yield "hierarchical", [run], dict(credits=credits, slices=2, tiles=2, **mode)
     runs = [build("ring all-reduce", 4), send_recv(4, 0, 1), build("double tree all-reduce", 4), send_recv(4, 1, 0),
-            send_recv(4, 2, 2), build("two-shot push", 4), build("pairwise all-to-all", 4)]
+            send_recv(4, 2, 2), build("two-shot push", 4), build("direct all-to-all", 4)]
     for credits in (1, 2, 3):
         for lends in LENDS:
             yield "runs", runs, dict(credits=credits, slices=2, tiles=2, in_place=(), lends=lends)
@@ -175,14 +187,26 @@ def differences(cases, answers):
 
 
 def compare_schedules(program):
-    """The shipped schedules, step for step."""
-    asked = [(key, name, n, root, rank) for key, name in SHIPPED.items() for n in range(2, 10) for root in (0, n - 1)
-             for rank in range(n)]
-    answers = ask(program, [{"collective": key[0], "algorithm": key[1], "n": n, "root": root, "rank": rank}
-                            for key, _, n, root, rank in asked])
-    return [f"{name}, {n} ranks, root {root}, rank {rank}: another plan"
-            for (key, name, n, root, rank), answer in zip(asked, answers)
-            if answer != plan_json(SCHEDULES[name].plan(n, rank, root))]
+    """The shipped schedules, step for step; none is left out."""
+    asked, right = [{}], []
+    for (collective, algorithm), name in SHIPPED.items():
+        for n in range(2, 10):
+            for root in (0, n - 1):
+                for rank in range(n):
+                    asked.append({"collective": collective, "algorithm": algorithm, "hosts": [0] * n, "root": root,
+                                  "rank": rank})
+                    right.append(plan_json(SCHEDULES[name].plan(n, rank, root)))
+    for hosts in HOSTS:
+        numbers = [next(h for h, host in enumerate(hosts) if r in host) for r in range(sum(map(len, hosts)))]
+        for rank in range(len(numbers)):
+            asked.append({"collective": "all_reduce", "algorithm": "hierarchical", "hosts": numbers, "root": 0,
+                          "rank": rank})
+            right.append(plan_json(hierarchical(hosts, rank)))
+    shipped, *answers = ask(program, asked)
+    wrong = [f"{question}: another plan" for question, answer, plan in zip(asked[1:], answers, right)
+             if answer != plan]
+    covered = {*SHIPPED, ("all_reduce", "hierarchical")}
+    return wrong + [f"{key} is not compared" for key in {*map(tuple, shipped)} ^ covered]
 
 
 # ---------------------------------------------------------------- canaries

@@ -42,10 +42,11 @@ plan::Topology topology_of(const Request& request) {
     refuse("--hosts adds up to " + std::to_string(in_hosts) + " ranks, -n says " + std::to_string(ranks));
   if (request.root < 0 || request.root >= ranks)
     refuse("--root must be one of the ranks 0.." + std::to_string(ranks - 1));
-  plan::Topology topology = plan::Topology::one_host(ranks);
-  for (int host = 0, rank = 0; host < static_cast<int>(request.hosts.size()); ++host)
-    for (int i = 0; i < request.hosts[host]; ++i) topology.host_of_rank[rank++] = host;
-  return topology;
+  if (request.hosts.empty()) return plan::Topology::one_host(ranks);
+  std::vector<std::int32_t> host_of_rank;
+  for (int host = 0; host < static_cast<int>(request.hosts.size()); ++host)
+    host_of_rank.insert(host_of_rank.end(), request.hosts[host], host);
+  return plan::Topology::on_hosts(std::move(host_of_rank));
 }
 
 const plan::Schedule& schedule_of(const Request& request) {
@@ -183,10 +184,10 @@ std::vector<Row> costs(const plan::Schedule& chosen, const plan::Topology& topol
 void print_costs(const plan::Schedule& chosen, const Request& request, const std::vector<Row>& rows) {
   std::printf("\ncost of %llu bytes in the model (it ranks, it does not predict)\n",
               static_cast<unsigned long long>(request.bytes));
-  std::printf("  %-10s %14s %12s %16s %16s %12s %7s %7s\n", "algorithm", "time us", "algbw GB/s", "link bytes max",
+  std::printf("  %-18s %14s %12s %16s %16s %12s %7s %7s\n", "algorithm", "time us", "algbw GB/s", "link bytes max",
               "rank bytes max", "messages", "tiles", "slices");
   for (const Row& row : rows)
-    std::printf("%s %-10s %14.2f %12.2f %16llu %16llu %12llu %7llu %7d\n",
+    std::printf("%s %-18s %14.2f %12.2f %16llu %16llu %12llu %7llu %7d\n",
                 row.algorithm == chosen.algorithm ? ">" : " ", std::string(name(row.algorithm)).c_str(),
                 row.cost.seconds * 1e6, static_cast<double>(request.bytes) / row.cost.seconds / 1e9,
                 static_cast<unsigned long long>(row.cost.link_bytes_max),
@@ -246,9 +247,11 @@ void run_request(const Request& request) {
 void add_plan_command(CLI::App& app) {
   auto request = std::make_shared<Request>();  // shared with the callback, which outlives this function
   CLI::App* command = app.add_subcommand("plan", "Print, verify, cost and draw the plan of a collective");
-  command->add_option("collective", request->collective, "all_reduce, reduce_scatter, all_gather, broadcast")
+  command
+      ->add_option("collective", request->collective,
+                   "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all")
       ->required();
-  command->add_option("algorithm", request->algorithm, "ring, star, one_shot, two_shot, direct, chain")->required();
+  command->add_option("algorithm", request->algorithm, "A wrong one gets the list")->required();
   command->add_option("-n,--ranks", request->ranks, "Number of ranks")->check(CLI::Range(1, 4096));
   command->add_option("--root", request->root, "Root of a rooted collective");
   command->add_option("--hosts", request->hosts, "Ranks on each host: 2,2")->delimiter(',')->check(CLI::PositiveNumber);
