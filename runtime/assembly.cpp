@@ -24,17 +24,26 @@ int sockets_per_link() {
   return static_cast<int>(sockets);
 }
 
+LinkPolicy link_policy() {
+  LinkPolicy policy{env::choice("RONDO_TRANSPORT", {"shm", "tcp"}), env::text("NCCL_HOSTID").value_or(""), false};
+  if (env::integer("NCCL_SHM_DISABLE", 0, 1) != 0) {
+    if (policy.only == "shm") throw Error(Code::invalid_usage, "RONDO_TRANSPORT=shm, but NCCL_SHM_DISABLE=1");
+    policy.only = "tcp";
+  }
+  policy.far = policy.only == "tcp" || (policy.only.empty() && !policy.host.empty());
+  return policy;
+}
+
 }  // namespace
 
 std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, int rank, int ranks,
                                                    const Options& options) {
   control::check_not_forked();
-  const std::string forced = env::choice("RONDO_TRANSPORT", {"shm", "tcp"});
   const auto deadline = control::Clock::now() + std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000));
   const control::Membership membership = control::join(id, rank, ranks, deadline);
-  Parts parts{{}, host_reducer()};
-  if (forced == "tcp") parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets_per_link()));
+  Parts parts{{}, link_policy(), host_reducer()};
   parts.transports.push_back(make_shm_transport(control::doorbell()));
+  parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets_per_link()));
   return make_communicator(membership, std::move(parts), options, deadline);
 }
 

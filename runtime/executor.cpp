@@ -13,9 +13,17 @@ using plan::Operation;
 using plan::Piece;
 using plan::Space;
 
-/// Whether a message may arrive where it is stored: copied as it is, to one place.  `shape`: the target's piece.
-bool lands(const BoundStep& step, const Piece& shape) noexcept {
-  return step.operands.size() == 1 && step.target && !step.source && !step.finish && shape.segments == 1;
+/// Whether a message may arrive where it is stored: copied as it is, to one place.
+bool may_land(const BoundStep& step) noexcept {
+  return step.operands.size() == 1 && step.operands[0].link != nullptr && step.operands[0].link->lands() &&
+         step.target && !step.source && !step.finish;
+}
+
+/// Whether its one operand may leave as it is, without a copy to the link's room.
+bool may_copy(const BoundStep& step) noexcept {
+  const auto copies = [](const Destination& to) { return to.link->copies(); };
+  return step.operands.size() == 1 && !step.finish && !step.to.empty() &&
+         std::all_of(step.to.begin(), step.to.end(), copies);
 }
 
 template <typename T>
@@ -78,6 +86,8 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
         if (to.reverse != nullptr) bound.destinations[to.index].reverse = to.reverse;
         b.to.push_back(to);
       }
+      b.lands = may_land(b);
+      b.copies = may_copy(b);
       operands_max_ = std::max(operands_max_, static_cast<int>(b.operands.size()));
       targets_max_ = std::max(targets_max_, static_cast<int>(b.to.size() + b.operands.size()) + 1);
       bound.steps.push_back(std::move(b));
@@ -181,11 +191,9 @@ bool Run::acquire(StrandState& s) noexcept {
       source_strides_[i] = shape.stride;
       continue;
     }
+    if (step.lands && shape.segments == 1) operand.link->land(base(step.target.space) + shape.offset, bytes);
     const Message* message = operand.link->peek();
-    if (message == nullptr) {
-      if (lands(step, shape)) operand.link->land(base(step.target.space) + shape.offset, bytes);
-      return blocked(s, operand.link, nullptr, operand.peer);
-    }
+    if (message == nullptr) return blocked(s, operand.link, nullptr, operand.peer);
     if (!matches(*message, bytes, operand.peer)) return false;
     sources_[i] = {message->data, message->raw};
     source_strides_[i] = shape.bytes;
@@ -230,6 +238,11 @@ bool Run::advance(StrandState& s) noexcept {
   const Piece& shape = step.source ? source : target;
   const std::size_t bytes = shape.bytes * static_cast<std::size_t>(shape.segments);
   if (!gather_sources(s, step, shape, bytes)) return false;
+  // `in` alone, to others alone, travels as it is: see Run::sends_raw.
+  const bool raw = sends_raw(step) && step.operands.size() == 1 && !step.target && !step.reply;
+  if (raw) sources_[0].raw = false;
+  const std::byte* const whole = sources_[0].data;
+  const bool copies = step.copies && !sources_[0].raw && (shape.segments == 1 || step.operands[0].link != nullptr);
   int targets = 0;
   if (step.target) {
     std::byte* const data = base(step.target.space) + target.offset;
@@ -239,7 +252,7 @@ bool Run::advance(StrandState& s) noexcept {
   for (const Destination& to : step.to) {
     std::byte* const room = to.link->reserve(bytes);
     if (room == nullptr) return blocked(s, nullptr, to.link, to.peer);
-    add_target(targets++, room, shape.bytes);
+    if (!copies) add_target(targets++, room, shape.bytes);
   }
   if (step.reply) {
     for (const Operand& operand : step.operands) {
@@ -250,11 +263,14 @@ bool Run::advance(StrandState& s) noexcept {
       add_target(targets++, room, shape.bytes);
     }
   }
-  // `in` alone, to others alone, travels as it is: see Run::sends_raw.
-  const bool raw = sends_raw(step) && step.operands.size() == 1 && !step.target && !step.reply;
-  if (raw) sources_[0].raw = false;
   if (targets > 0) reduce(step, targets, shape);
-  for (const Destination& to : step.to) to.link->commit(bytes, a_.signature, {raw, false});
+  for (const Destination& to : step.to) {
+    if (copies) {
+      to.link->send_copy(whole, bytes, a_.signature, {raw, false});
+    } else {
+      to.link->commit(bytes, a_.signature, {raw, false});
+    }
+  }
   for (const Operand& operand : step.operands) {
     if (operand.link == nullptr) continue;
     if (step.reply && !operand.link->peek()->lent) operand.reverse->commit(bytes, a_.signature, {});
@@ -299,12 +315,10 @@ bool Run::settle(StrandState& s, std::span<const Destination> to) noexcept {
   for (Reply& reply : std::span(s.replies)) {
     const auto wanted = [&](const Destination& d) { return d.peer == reply.peer; };
     if (reply.link == nullptr || std::none_of(to.begin(), to.end(), wanted)) continue;
-    const Message* message = reply.link->peek();
     const std::size_t bytes = reply.piece.bytes;
-    if (message == nullptr) {
-      if (reply.piece.segments == 1) reply.link->land(reply.target, bytes);
-      return blocked(s, reply.link, nullptr, reply.peer);
-    }
+    if (reply.piece.segments == 1) reply.link->land(reply.target, bytes);
+    const Message* message = reply.link->peek();
+    if (message == nullptr) return blocked(s, reply.link, nullptr, reply.peer);
     if (!matches(*message, bytes * static_cast<std::size_t>(reply.piece.segments), reply.peer)) return false;
     for (int i = 0; i < reply.piece.segments && message->data != reply.target; ++i) {
       std::memcpy(reply.target + i * reply.piece.stride, message->data + i * bytes, bytes);

@@ -56,6 +56,8 @@ struct BoundStep {
   bool finish = false;
   bool reply = false;
   bool reads_raw = false;   // the source range is `in` of a collective that reduces
+  bool lands = false;       // its one message may arrive where it is stored
+  bool copies = false;      // what it sends may leave from where its one operand is
   bool same_piece = false;  // the target's blocks are the source's, of `in` and `out`: one piece serves both
   plan::Range source;
   plan::Range target;

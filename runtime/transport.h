@@ -68,6 +68,15 @@ class SendEnd {
     (void)source, (void)bytes, (void)signature, (void)flags;
     return false;
   }
+  /// Like commit(), of a copy of `source`, which may change after the call.  Needs a credit.
+  virtual void send_copy(const std::byte* source, std::size_t bytes, const Signature& signature,
+                         MessageFlags flags) noexcept {
+    std::byte* const room = reserve(bytes);
+    if (bytes > 0) std::memcpy(room, source, bytes);
+    commit(bytes, signature, flags);
+  }
+  /// Whether send_copy() costs less than to fill the room.
+  virtual bool copies() const noexcept { return false; }
   /// Pushes what is queued.  True when every byte sent is in shared slots or the kernel's buffers.
   virtual bool flush() noexcept { return true; }
   /// Whether the end moves only when it is asked: flush() while a run waits, whatever it waits for.
@@ -92,9 +101,11 @@ class ReceiveEnd {
   /// Takes in what has arrived, as far as there is room.  While a run waits, whatever it waits for, if polled().
   virtual void poll() noexcept {}
   virtual bool polled() const noexcept { return false; }
-  /// Landing: names where the next message, if it has `bytes` bytes, should go; peek() then shows it there.  A hint,
-  /// good until the message is released; `target` may be written at any time until then.
+  /// Landing: names where the next message, if it has `bytes` bytes, should go; peek() then shows it there.  A hint, to
+  /// be given before peek() and good until the message is released; `target` may be written at any time until then.
   virtual void land(std::byte* target, std::size_t bytes) noexcept { (void)target, (void)bytes; }
+  /// Whether land() has an effect.
+  virtual bool lands() const noexcept { return false; }
   virtual Status status() const noexcept = 0;
 };
 
@@ -123,6 +134,8 @@ inline Frame make_socket_frame(SocketPlace place, Descriptor socket) {
 class Wire {
  public:
   virtual ~Wire() = default;
+  /// Whether descriptors can travel: not between hosts.
+  virtual bool passes_descriptors() const noexcept { return true; }
   /// Connects `count` stream sockets between the two processes, proved on both sides like the wire itself.  Each side's
   /// Connection then gets `count` frames of kind socket_frame: a socket, and its SocketPlace.  On one side only, once.
   virtual void connect_sockets(int count) = 0;
@@ -152,6 +165,10 @@ class Transport {
  public:
   virtual ~Transport() = default;
   virtual std::string_view name() const noexcept = 0;
+  /// Whether links to the peer behind the wire can be tried.
+  virtual bool reaches(const Wire& wire) const noexcept = 0;
+  /// Whether it links ranks of one host only.
+  virtual bool local() const noexcept = 0;
   /// Begins opening the links to `peer` over `wire`; both ranks call it, `initiator` on exactly one of them (true on
   /// the lower rank).  On the control thread or the caller's.  `wire` outlives the connection.  Throws Error.
   virtual std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) = 0;

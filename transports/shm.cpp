@@ -254,8 +254,6 @@ class ShmConnection final : public Connection {
       case region_ready: return borrowing_.confirmed(frame);
       case region_gone: return borrowing_.unmap(frame);
       case reads_memory: return borrowing_.peer_reads_memory();
-      case socket_frame:
-        throw Error(Code::invalid_usage, "the peer opens TCP links; RONDO_TRANSPORT must be the same on all ranks");
       default: throw Error(Code::internal_error, "an unknown shared-memory frame, " + std::to_string(frame.kind));
     }
   }
@@ -358,6 +356,8 @@ class ShmTransport final : public Transport {
  public:
   explicit ShmTransport(Doorbell& doorbell) : doorbell_(doorbell) {}
   std::string_view name() const noexcept override { return "shm"; }
+  bool reaches(const Wire& wire) const noexcept override { return wire.passes_descriptors(); }
+  bool local() const noexcept override { return true; }
   std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
     return std::make_unique<ShmConnection>(peer, initiator, wire, doorbell_);
   }

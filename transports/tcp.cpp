@@ -50,8 +50,7 @@ class TcpConnection final : public Connection {
   void receive(Frame& frame) override {
     SocketPlace place;
     if (frame.kind != socket_frame || frame.body.size() != sizeof place || frame.descriptors.size() != 1) {
-      throw Error(Code::invalid_usage, "the peer opens links of another transport; RONDO_TRANSPORT must be the same on "
-                                       "all ranks");
+      throw Error(Code::internal_error, "an unknown TCP frame, " + std::to_string(frame.kind));
     }
     std::memcpy(&place, frame.body.data(), sizeof place);
     if (place.count != sockets_.size() || place.index >= place.count) {
@@ -106,6 +105,8 @@ class TcpTransport final : public Transport {
  public:
   TcpTransport(Doorbell& doorbell, int sockets_per_link) : doorbell_(doorbell), sockets_per_link_(sockets_per_link) {}
   std::string_view name() const noexcept override { return "tcp"; }
+  bool reaches(const Wire&) const noexcept override { return true; }
+  bool local() const noexcept override { return false; }
   std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
     return std::make_unique<TcpConnection>(peer, initiator, wire, doorbell_, sockets_per_link_);
   }

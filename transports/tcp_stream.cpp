@@ -74,6 +74,17 @@ bool Sender::send_from(const std::byte* source, std::size_t bytes, const Signatu
   return true;
 }
 
+void Sender::send_copy(const std::byte* source, std::size_t bytes, const Signature& signature,
+                       MessageFlags flags) noexcept {
+  const std::uint64_t index = sent_;
+  enqueue(source, bytes, signature, flags);
+  Slot& slot = slots_[index % limits::credits];
+  if (slot.complete()) return;
+  const std::size_t gone = slot.done > sizeof(Header) ? slot.done - sizeof(Header) : 0;
+  if (bytes > gone) std::memcpy(payload(index) + gone, source + gone, bytes - gone);
+  slot.data = payload(index);
+}
+
 void Sender::enqueue(const std::byte* data, std::size_t bytes, const Signature& signature,
                      MessageFlags flags) noexcept {
   Slot& slot = slots_[sent_ % limits::credits];
@@ -140,7 +151,9 @@ Receiver::Receiver(std::vector<int> sockets, Peer& peer)
 
 const Message* Receiver::peek() noexcept {
   Slot& slot = slots_[received_ % limits::credits];
-  if (!slot.complete) poll();
+  // What follows the message stays in the kernel, as the strand may name where it should go.
+  if (!slot.complete && streams_.size() == 1) fill(streams_.front(), received_ + 1);
+  if (!slot.complete && streams_.size() > 1) poll();
   return slot.complete ? &slot.message : nullptr;
 }
 
@@ -151,7 +164,7 @@ void Receiver::release() noexcept {
 }
 
 void Receiver::poll() noexcept {
-  for (Stream& stream : streams_) fill(stream);
+  for (Stream& stream : streams_) fill(stream, received_ + limits::credits);
 }
 
 void Receiver::land(std::byte* target, std::size_t bytes) noexcept {
@@ -164,11 +177,11 @@ void Receiver::land(std::byte* target, std::size_t bytes) noexcept {
 
 std::size_t Receiver::bytes_of(const Header& header) const noexcept { return header.bytes_and_kind & bytes_mask; }
 
-/// Takes messages out of the socket while there are any, and room for them.  A read that got less than it asked for
+/// Takes messages out of the socket while there are any, up to message `end`.  A read that got less than it asked for
 /// has emptied the socket: no further call to hear so.
-void Receiver::fill(Stream& stream) noexcept {
+void Receiver::fill(Stream& stream, std::uint64_t end) noexcept {
   bool drained = false;
-  while (stream.next - received_ < limits::credits) {
+  while (stream.next < end) {
     const std::size_t staged = stream.end - stream.begin;
     if (!stream.has_header) {
       if (staged >= sizeof(Header)) {

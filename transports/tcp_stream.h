@@ -64,6 +64,10 @@ class Sender final : public SendEnd {
   }
   bool send_from(const std::byte* source, std::size_t bytes, const Signature& signature,
                  MessageFlags flags) noexcept override;
+  /// What the kernel does not take at once is copied.
+  void send_copy(const std::byte* source, std::size_t bytes, const Signature& signature,
+                 MessageFlags flags) noexcept override;
+  bool copies() const noexcept override { return true; }
   bool flush() noexcept override;
   bool polled() const noexcept override { return true; }
   std::uint64_t sent() const noexcept override { return sent_; }
@@ -107,6 +111,7 @@ class Receiver final : public ReceiveEnd {
   void release() noexcept override;
   void poll() noexcept override;
   void land(std::byte* target, std::size_t bytes) noexcept override;
+  bool lands() const noexcept override { return true; }
   bool polled() const noexcept override { return true; }
   Status status() const noexcept override { return peer_.receive_status(); }
 
@@ -127,7 +132,7 @@ class Receiver final : public ReceiveEnd {
     bool complete = false;
     Message message;
   };
-  void fill(Stream& stream) noexcept;
+  void fill(Stream& stream, std::uint64_t end) noexcept;
   /// Reads from the socket: the rest of the message's bytes, then what follows into the stage.  False: nothing came.
   /// `drained` becomes true if that was all there is.
   bool read(Stream& stream, std::size_t missing, bool& drained) noexcept;

@@ -12,7 +12,7 @@ constexpr Variable rows[] = {
      "How long init and every call may wait for other ranks before they fail and name those that were missing."},
     {"RONDO_TRANSPORT", "one of shm|tcp", "",
      "Use this transport between all ranks; an error where it cannot reach a peer.  The same on all ranks.  Unset: "
-     "shm.  So far tcp, too, links ranks of one host only, over 127.0.0.1."},
+     "shm between two ranks that share memory, else tcp."},
     {"RONDO_DETERMINISTIC", "bool", "0",
      "1: reduce every element from rank 0 to rank n-1 in order, whatever the size and the transport."},
     {"RONDO_NCCL_VERSION", "integer", "22809",
@@ -74,7 +74,8 @@ constexpr Variable rows[] = {
     {"NCCL_COMM_ID", "host:port", "",
      "ncclGetUniqueId gives every process the same id, made of this text, and rank 0 of ncclCommInitRank serves it; "
      "one communicator at a time.  rondoCommInitFromEnv meets there, whatever the launcher."},
-    {"NCCL_HOSTID", "text", "", "Accepted, no effect yet: peers that share memory are found by a probe."},
+    {"NCCL_HOSTID", "text", "",
+     "Ranks whose values differ are linked over TCP, also where they share memory.  Set on all ranks or on none."},
     {"NCCL_COMM_BLOCKING", "bool", "",
      "0: ncclCommInitRankConfig returns ncclInProgress at once; 1: it waits.  Comes before the caller's config."},
     {"NCCL_CONF_FILE", "file", "~/.nccl.conf",
@@ -112,7 +113,7 @@ constexpr Variable rows[] = {
     {"NCCL_P2P_DISABLE", "bool", "0", "Accepted, no effect yet."},
     {"NCCL_P2P_LEVEL", "one of LOC|NVL|PIX|PXB|PHB|SYS", "", "Accepted, no effect yet."},
     {"NCCL_NET_GDR_LEVEL", "one of LOC|NVL|PIX|PXB|PHB|SYS", "", "Accepted, no effect yet."},
-    {"NCCL_SHM_DISABLE", "bool", "0", "Accepted, no effect yet: shared memory is the only transport."},
+    {"NCCL_SHM_DISABLE", "bool", "0", "1: TCP between all ranks, as by RONDO_TRANSPORT=tcp.  The same on all ranks."},
     {"NCCL_BUFFSIZE", "integer", "4194304", "Accepted, no effect yet."},
     {"NCCL_NTHREADS", "integer", "", "Accepted, no effect."},
     {"NCCL_MIN_NCHANNELS", "integer", "", "Accepted, no effect yet."},

@@ -1,6 +1,7 @@
 // The shipped table, and what the environment leaves of it: see choice.h.
 #include "communicator/choice.h"
 
+#include <algorithm>
 #include <cassert>
 #include <initializer_list>
 
@@ -13,8 +14,9 @@ namespace {
 
 using plan::Algorithm;
 
-// Shared memory, measured on two cores: below this many bytes for all peers together, one hop beats fewer bytes.
-constexpr std::uint64_t one_shot_bytes_max = 8 * 1024;
+// Measured on two cores: up to this many bytes for all peers together, one hop beats fewer bytes.
+constexpr std::uint64_t near_one_shot_bytes_max = 8 * 1024;  // shared memory
+constexpr std::uint64_t far_one_shot_bytes_max = 96 * 1024;  // TCP
 // Direct schedules link every rank with every other; beyond this many ranks a ring's two links a rank are enough.
 constexpr int direct_ranks_max = 8;
 
@@ -48,7 +50,7 @@ std::initializer_list<Algorithm> preferences(CollectiveKind kind, bool small, bo
 
 }  // namespace
 
-Chooser::Chooser(int ranks) : ranks_(ranks) {
+Chooser::Chooser(int ranks, bool far) : ranks_(ranks), far_(far) {
   const std::string text = env::text("NCCL_ALGO").value_or("");
   const AlgorithmList list = AlgorithmList::parse(text);
   const bool deterministic = env::integer("RONDO_DETERMINISTIC", 0, 1) != 0;
@@ -84,9 +86,17 @@ bool Chooser::allowed(CollectiveKind kind, Algorithm algorithm) const noexcept {
   return (allowed_[static_cast<int>(kind)] >> static_cast<int>(algorithm) & 1u) != 0;
 }
 
+/// Bytes of a call.
+std::uint64_t Chooser::one_shot_bytes_max() const noexcept {
+  // Between two ranks one hop carries no more bytes than two do, and they need not wait for each other in between.
+  if (far_ && ranks_ <= 2) return std::uint64_t{1} << 62;
+  const std::uint64_t bytes = far_ ? far_one_shot_bytes_max : near_one_shot_bytes_max;
+  return bytes / static_cast<std::uint64_t>(std::max(ranks_ - 1, 1));
+}
+
 Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept {
-  const bool small = bytes * static_cast<std::uint64_t>(ranks_ - 1) <= one_shot_bytes_max;
-  for (const Algorithm algorithm : preferences(kind, small, ranks_ <= direct_ranks_max)) {
+  const bool small = bytes <= one_shot_bytes_max();
+  for (const Algorithm algorithm : preferences(kind, small, !far_ && ranks_ <= direct_ranks_max)) {
     if (allowed(kind, algorithm)) return {algorithm, {}};
   }
   for (const plan::Schedule& schedule : plan::schedules()) {
@@ -104,8 +114,7 @@ std::vector<std::string> Chooser::describe() const {
     const std::string large(plan::name(choose(kind, 1u << 30).algorithm));
     std::string line = std::string(plan::name(kind)) + ": " + quick;
     if (quick != large) {
-      const auto most = one_shot_bytes_max / static_cast<std::uint64_t>(ranks_ > 1 ? ranks_ - 1 : 1);
-      line += " up to " + std::to_string(most) + " bytes, " + large + " above";
+      line += " up to " + std::to_string(one_shot_bytes_max()) + " bytes, " + large + " above";
     }
     lines.push_back(line);
   }

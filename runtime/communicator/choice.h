@@ -22,7 +22,8 @@ class Chooser {
  public:
   /// Throws Error(invalid_usage) where NCCL_ALGO allows no algorithm for all that it speaks of, or one that cannot be
   /// deterministic where RONDO_DETERMINISTIC=1 asks for that.
-  explicit Chooser(int ranks);
+  /// `far`: for links between hosts, or as slow.
+  Chooser(int ranks, bool far);
   /// `bytes`: the larger of what a rank gives and gets.  `kind` must have schedules.
   Choice choose(CollectiveKind kind, std::uint64_t bytes) const noexcept;
   /// The table as lines for the log.
@@ -31,7 +32,9 @@ class Chooser {
  private:
   static constexpr int kinds = 9;
   bool allowed(CollectiveKind kind, plan::Algorithm algorithm) const noexcept;
+  std::uint64_t one_shot_bytes_max() const noexcept;
   int ranks_;
+  bool far_;
   std::uint32_t allowed_[kinds] = {};  // bit: plan::Algorithm
 };
 

@@ -69,12 +69,22 @@ bool cpu_for_each(const control::Membership& membership) {
   return CPU_COUNT(&all) >= static_cast<int>(membership.members.size());
 }
 
+/// "shm, else tcp"
+std::string names_of(const Parts& parts) {
+  std::string names = parts.policy.only;
+  for (std::size_t i = 0; parts.policy.only.empty() && i < parts.transports.size(); ++i) {
+    names += (i == 0 ? "" : ", else ") + std::string(parts.transports[i]->name());
+  }
+  return names;
+}
+
 class CommunicatorImpl final : public Communicator {
  public:
   CommunicatorImpl(const control::Membership& membership, Parts parts, const Options& options, Deadline deadline)
-      : peers_(membership, std::move(parts.transports), deadline),
-        reducer_(parts.reducer),
-        chooser_(peers_.ranks()),
+      : reducer_(parts.reducer),
+        chooser_(static_cast<int>(membership.members.size()), parts.policy.far),
+        transports_(names_of(parts)),
+        peers_(membership, std::move(parts.transports), std::move(parts.policy), deadline),
         topology_(plan::Topology::one_host(peers_.ranks())),
         patience_(std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000))),
         style_(cpu_for_each(membership) ? WaitStyle::spin : WaitStyle::yield),
@@ -254,7 +264,8 @@ class CommunicatorImpl final : public Communicator {
     if (ranks() > ranks_listed_max) hosts += ", ...";
     say("Rondo " RONDO_VERSION ", communicator " + (name_.empty() ? "" : name_ + " ") + std::to_string(m.communicator) +
         " of " + plural(ranks(), "rank") + ": " + hosts);
-    say("interfaces: none used, all ranks meet over Unix sockets of one host; links: shm, opened at first use");
+    say("interfaces: none used, all ranks meet over Unix sockets of one host; links: " +
+        transports_ + ", opened at first use");
     say("buffers: " + std::to_string(2 * limits::credits * limits::slot_bytes / 1024) + " KiB for each peer in use; " +
         "waiting calls " + (style_ == WaitStyle::spin ? "spin" : "yield") + ", then sleep; RONDO_TIMEOUT " +
         std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience_).count()) + " s");
@@ -314,9 +325,10 @@ class CommunicatorImpl final : public Communicator {
     return *programs_.emplace(key, std::move(program)).first->second;
   }
 
-  Peers peers_;
   const Reducer& reducer_;
   const Chooser chooser_;
+  const std::string transports_;  // in words
+  Peers peers_;
   const plan::Topology topology_;
   const std::chrono::nanoseconds patience_;
   const WaitStyle style_;

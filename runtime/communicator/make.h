@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "communicator.h"
+#include "communicator/peers.h"
 #include "control.h"
 #include "reducer.h"
 #include "transport.h"
@@ -12,7 +13,8 @@
 namespace rondo {
 
 struct Parts {
-  std::vector<std::unique_ptr<Transport>> transports;  // see Peers
+  std::vector<std::unique_ptr<Transport>> transports;
+  LinkPolicy policy;
   const Reducer& reducer;
 };
 

@@ -4,13 +4,54 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "control/bytes.h"
 #include "control/fork_guard.h"
 
 namespace rondo {
 
+namespace {
+
+constexpr std::uint16_t offer_frame = 0xfffe;  // the first frame of a pair, each way
+
+/// What a rank says of itself to a peer that it opens links to.
+struct Offer {
+  std::string transports;  // names, each between spaces
+  std::string host;
+  bool far = false;
+};
+
+control::Bytes encode(const Offer& offer) {
+  return control::ByteWriter().text(offer.transports).text(offer.host).number(std::uint8_t{offer.far}).bytes();
+}
+
+Offer decode(const Frame& frame) {
+  control::ByteReader reader(frame.body);
+  Offer offer{reader.text(), reader.text(), reader.number<std::uint8_t>() != 0};
+  if (frame.kind != offer_frame || !reader.complete()) {
+    throw Error(Code::internal_error, "the peer does not offer its transports first");
+  }
+  return offer;
+}
+
+/// " shm "
+std::string quoted(const Transport& transport) {
+  std::string text(1, ' ');
+  text.append(transport.name()).append(1, ' ');
+  return text;
+}
+
+bool holds(const Offer& offer, const Transport& transport) {
+  return offer.transports.find(quoted(transport)) != std::string::npos;
+}
+
+}  // namespace
+
 Peers::Peers(const control::Membership& membership, std::vector<std::unique_ptr<Transport>> transports,
-             control::Deadline deadline)
-    : membership_(membership), transports_(std::move(transports)), peers_(membership.members.size()) {
+             LinkPolicy policy, control::Deadline deadline)
+    : membership_(membership),
+      transports_(std::move(transports)),
+      policy_(std::move(policy)),
+      peers_(membership.members.size()) {
   for (std::size_t i = 0; peers_[rank()].connection == nullptr && i < transports_.size(); ++i) {
     peers_[rank()].connection = transports_[i]->open_self();
   }
@@ -70,18 +111,49 @@ void Peers::guard(int peer, const std::function<void()>& action) noexcept {
 }
 
 void Peers::opened(int peer, Wire& wire) {
-  auto connection = transports_.front()->open(peer, rank() < peer, wire);
-  const std::lock_guard lock(mutex_);
-  peers_[peer].connection = std::move(connection);
+  Offer mine{"", policy_.host, policy_.far};
+  for (const auto& transport : transports_) {
+    const bool wanted = policy_.only.empty() || policy_.only == transport->name();
+    if (wanted && transport->reaches(wire)) mine.transports += quoted(*transport);
+  }
+  if (mine.transports.empty()) {
+    throw Error(Code::invalid_usage, "RONDO_TRANSPORT=" + policy_.only + " does not reach it");
+  }
+  peers_[peer].wire = &wire;
+  wire.send(offer_frame, encode(mine));
+}
+
+void Peers::agree(int peer, const Frame& offer) {
+  const Offer theirs = decode(offer);
+  Wire& wire = *peers_[peer].wire;
+  if (theirs.far != policy_.far) {
+    throw Error(Code::invalid_usage, "one of the two chooses schedules for links between hosts, the other does not: "
+                                     "RONDO_TRANSPORT and NCCL_SHM_DISABLE must be the same on all ranks, and "
+                                     "NCCL_HOSTID set on all or on none");
+  }
+  for (const auto& transport : transports_) {
+    const bool wanted = policy_.only.empty() || policy_.only == transport->name();
+    const bool apart = policy_.only.empty() && transport->local() && theirs.host != policy_.host;
+    if (!wanted || apart || !transport->reaches(wire) || !holds(theirs, *transport)) continue;
+    auto connection = transport->open(peer, rank() < peer, wire);
+    const std::lock_guard lock(mutex_);
+    peers_[peer].transport = transport.get();
+    peers_[peer].connection = std::move(connection);
+    return;
+  }
+  throw Error(Code::invalid_usage, "it offers the transports (" + theirs.transports + "), and this rank wants (" +
+                                       (policy_.only.empty() ? "any" : policy_.only) +
+                                       "): RONDO_TRANSPORT and NCCL_SHM_DISABLE must be the same on all ranks");
 }
 
 void Peers::received(int peer, Frame& frame) {
+  if (peers_[peer].connection == nullptr) return agree(peer, frame);
   Connection& connection = *peers_[peer].connection;
   const bool was_ready = connection.ready();
   connection.receive(frame);
   if (was_ready || !connection.ready()) return;
   log::info(log::Subsystem::init, "rank " + std::to_string(rank()) + " <-> " + describe(peer) + " via " +
-                                      std::string(transports_.front()->name()) + ": " + connection.describe());
+                                      std::string(peers_[peer].transport->name()) + ": " + connection.describe());
   const std::lock_guard lock(mutex_);
   changed_.notify_all();
 }

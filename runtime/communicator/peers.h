@@ -1,4 +1,6 @@
 // The links of a communicator and its first failure: connections are opened when first used, over the mesh's wires.
+//
+// Each pair agrees on its transport: both sides offer those that reach the other, and the first that both offer it is.
 #pragma once
 
 #include <atomic>
@@ -16,11 +18,18 @@
 
 namespace rondo {
 
+/// How pairs of ranks are linked.  The same on all ranks, but for the host.
+struct LinkPolicy {
+  std::string only;   // the transport of all pairs; "": the first that reaches
+  std::string host;   // ranks whose hosts differ are linked as if they shared no memory, unless `only` says otherwise
+  bool far = false;   // schedules are chosen for links between hosts
+};
+
 /// Ranks by their place in the communicator.  The calling thread binds plans; the control thread opens connections.
 class Peers final : public Links {
  public:
-  /// The first of `transports` links all pairs, and the first that can links this rank to itself.
-  Peers(const control::Membership& membership, std::vector<std::unique_ptr<Transport>> transports,
+  /// `transports` in order of preference; the first that can links this rank to itself.
+  Peers(const control::Membership& membership, std::vector<std::unique_ptr<Transport>> transports, LinkPolicy policy,
         control::Deadline deadline);
   ~Peers() override;
 
@@ -48,11 +57,14 @@ class Peers final : public Links {
 
  private:
   struct Peer {
+    Wire* wire = nullptr;             // the control thread's
+    Transport* transport = nullptr;  // the control thread's
     std::unique_ptr<Connection> connection;
     EndOrder orders[limits::lanes_max][2];
     bool left = false;
   };
   void opened(int peer, Wire& wire);
+  void agree(int peer, const Frame& offer);
   void received(int peer, Frame& frame);
   void left(int peer);
   /// Runs `action` on the control thread's behalf: what it throws fails the communicator.
@@ -60,6 +72,7 @@ class Peers final : public Links {
 
   const control::Membership membership_;
   std::vector<std::unique_ptr<Transport>> transports_;
+  const LinkPolicy policy_;
   mutable std::mutex mutex_;  // guards peers_' pointers and flags while they are set, and sentence_
   std::condition_variable changed_;
   std::vector<Peer> peers_;

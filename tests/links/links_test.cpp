@@ -1,5 +1,6 @@
-// One conformance suite for every kind of link: order, sizes, credits, lending, replies, death.
+// One conformance suite for every kind of link: order, sizes, credits, lending, replies, departure, death, abort.
 #define CATCH_CONFIG_MAIN
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <thread>
@@ -259,6 +260,62 @@ TEST_CASE("The ends of a dead rank's peer say so, and what had arrived is still 
     REQUIRE(message != nullptr);
     CHECK(holds(*message, 100, 1));
     pair->receive_end(1).release();
+  }
+}
+
+TEST_CASE("What a rank sent before it left arrives, all of it, and then its end") {
+  FOR_EACH_KIND {
+    rondo::SendEnd& sender = pair->send_end(0);
+    const std::size_t bytes = sender.slot_bytes();
+    const auto capacity = static_cast<std::uint64_t>(sender.capacity());
+    for (std::uint64_t number = 0; number < capacity; ++number) send(*pair, 0, bytes, number);
+    for (int i = 0; i < 1000 && !sender.flush(); ++i) pair->pass();
+    REQUIRE(sender.flush());
+    pair->leave(0);
+    for (std::uint64_t number = 0; number < capacity; ++number) {
+      const Message* const message = await(*pair, 1);
+      REQUIRE(message != nullptr);
+      CHECK(holds(*message, bytes, number));
+      pair->receive_end(1).release();
+    }
+    for (int i = 0; i < 100'000 && pair->receive_end(1).status().ok(); ++i) pair->pass();
+    CHECK(pair->receive_end(1).status().code == Code::remote_error);
+    CHECK(pair->send_end(1).status().code == Code::remote_error);
+    CHECK(pair->receive_end(1).peek() == nullptr);
+  }
+}
+
+TEST_CASE("A copy that is sent is of the bytes as they were") {
+  FOR_EACH_KIND {
+    rondo::SendEnd& sender = pair->send_end(0);
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, sender.slot_bytes()}) {
+      for (std::uint64_t number = 0; number < 3 * static_cast<std::uint64_t>(sender.capacity()); ++number) {
+        auto source = content(bytes, number);
+        REQUIRE(await_room(*pair, 0, bytes) != nullptr);
+        sender.send_copy(source.data(), bytes, signature(number), {true, false});
+        std::fill(source.begin(), source.end(), std::byte{0xee});
+        const Message* const message = await(*pair, 1);
+        REQUIRE(message != nullptr);
+        CHECK(holds(*message, bytes, number));
+        CHECK(message->raw);
+        pair->receive_end(1).release();
+      }
+    }
+  }
+}
+
+TEST_CASE("A failure that another thread tells ends a wait at either end") {
+  for (const Kind& kind : kinds()) {
+    if (kind.name == "simulated") continue;  // one thread by contract
+    DYNAMIC_SECTION(kind.name) {
+      const auto pair = kind.make();
+      std::thread teller([&] { pair->kill(0); });
+      while (pair->receive_end(1).status().ok()) pair->receive_end(1).poll();
+      while (pair->send_end(1).status().ok()) (void)pair->send_end(1).flush();
+      teller.join();
+      CHECK(pair->receive_end(1).status().code == Code::remote_error);
+      CHECK(pair->send_end(1).status().peer == 0);
+    }
   }
 }
 

@@ -189,6 +189,10 @@ class TcpPair final : public Pair {
     connections_[rank].reset();
     connections_[1 - rank]->fail(rondo::Code::remote_error);
   }
+  void leave(int rank) override {
+    connections_[rank]->finish();
+    connections_[1 - rank]->fail(rondo::Code::remote_error);
+  }
 
  private:
   QueueWire wire_;

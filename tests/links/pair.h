@@ -22,8 +22,10 @@ class Pair {
   /// Memory of `rank` that it can lend, once time has passed; freed with the pair or by give_back.
   virtual std::byte* lendable(int rank, std::size_t bytes) = 0;
   virtual void give_back(std::byte* memory) = 0;
-  /// Rank dies: the other's ends say so once time has passed.
+  /// Rank dies: the other's ends say so once time has passed.  From any thread, unless the links have one.
   virtual void kill(int rank) = 0;
+  /// Rank sends no more, and the other has the news.
+  virtual void leave(int rank) { kill(rank); }
 };
 
 struct Kind {

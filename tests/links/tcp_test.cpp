@@ -1,15 +1,22 @@
 // What is special to TCP links: pieces of messages, ends in the middle of one, garbage, landing, both ways backed up.
 #define CATCH_CONFIG_MAIN
 #include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
 
+#include "base/doorbell.h"
 #include "base/limits.h"
 #include "pair.h"
+#include "transports/tcp.h"
 #include "transports/tcp_stream.h"
 #include "wires.h"
 
@@ -19,6 +26,48 @@ using namespace links;
 namespace {
 
 constexpr std::size_t most = limits::slot_bytes;
+
+/// What this program's sendmsg and recvmsg do besides: they count, and they may be interrupted or fall short.
+struct Kernel {
+  std::size_t send_bytes_max = 0;  // 0: as many as the socket takes
+  std::size_t receive_bytes_max = 0;
+  bool interrupts = false;  // every third call
+  int calls = 0;
+  int sends = 0;     // calls
+  int receives = 0;  // calls that brought something
+};
+Kernel kernel;
+
+template <class Call>
+ssize_t call_kernel(const msghdr* message, std::size_t bytes_max, Call&& call) {
+  if (kernel.interrupts && ++kernel.calls % 3 == 0) {
+    errno = EINTR;
+    return -1;
+  }
+  if (bytes_max == 0) return call(message);
+  msghdr first = *message;
+  iovec part = first.msg_iov[0];
+  part.iov_len = std::min(part.iov_len, bytes_max);
+  first.msg_iov = &part;
+  first.msg_iovlen = 1;
+  return call(&first);
+}
+
+}  // namespace
+
+extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  ++kernel.sends;
+  return call_kernel(message, kernel.send_bytes_max,
+                     [&](const msghdr* m) { return ::syscall(SYS_sendmsg, socket, m, flags); });
+}
+extern "C" ssize_t recvmsg(int socket, msghdr* message, int flags) {
+  const ssize_t bytes = call_kernel(message, kernel.receive_bytes_max,
+                                    [&](const msghdr* m) { return ::syscall(SYS_recvmsg, socket, m, flags); });
+  if (bytes > 0) ++kernel.receives;
+  return bytes;
+}
+
+namespace {
 
 /// A link each way over sockets of the test's.
 class Streams {
@@ -286,4 +335,89 @@ TEST_CASE("what send_from offers is read until released() counts it, and not aft
   const Message* const message = await(streams, 1);
   REQUIRE(message != nullptr);
   CHECK(holds(*message, most, 7));
+}
+
+TEST_CASE("a small hop is one send, and one receive that brings something") {
+  Streams streams;
+  for (std::uint64_t number = 0; number < 100; ++number) {
+    const int from = static_cast<int>(number % 2);
+    const std::size_t bytes = number * 40;  // up to 3960: with its header, less than what a stream stages
+    kernel = {};
+    REQUIRE(try_send(streams.sender(from), bytes, number / 2));
+    const Message* const message = await(streams, 1 - from);
+    REQUIRE(message != nullptr);
+    CHECK(holds(*message, bytes, number / 2));
+    streams.receiver(1 - from).release();
+    CHECK(kernel.sends == 1);
+    CHECK(kernel.receives == 1);
+  }
+}
+
+TEST_CASE("calls that are interrupted, or take and give little") {
+  for (const std::size_t bytes_max : {std::size_t{0}, std::size_t{1000}, std::size_t{7}}) {
+    Streams streams;
+    kernel = {bytes_max == 7 ? 1000 : bytes_max, bytes_max, true};
+    const std::size_t sizes[] = {0, 8, 24, 5000, 20'000};
+    for (std::uint64_t number = 0; number < 20; ++number) {
+      const std::size_t bytes = sizes[number % std::size(sizes)];
+      INFO(bytes_max << " at once, " << number << ": " << bytes << " bytes");
+      REQUIRE(try_send(streams.sender(0), bytes, number));
+      const Message* const message = await(streams, 1);
+      REQUIRE(message != nullptr);
+      CHECK(holds(*message, bytes, number));
+      streams.receiver(1).release();
+    }
+    CHECK(streams.receiver(1).status().ok());
+    CHECK(streams.sender(0).status().ok());
+    kernel = {};
+  }
+}
+
+TEST_CASE("what send_copy was given may change, also where the kernel took only a part") {
+  Streams streams(1, 1);
+  kernel = {};
+  kernel.send_bytes_max = 30'000;
+  for (std::uint64_t number = 0; number < 4; ++number) {
+    auto source = content(most, number);
+    REQUIRE(streams.sender(0).reserve(most) != nullptr);
+    streams.sender(0).send_copy(source.data(), most, signature(number), {});
+    std::fill(source.begin(), source.end(), std::byte{0xee});
+  }
+  CHECK_FALSE(streams.sender(0).flush());
+  for (std::uint64_t number = 0; number < 4; ++number) {
+    const Message* const message = await(streams, 1);
+    REQUIRE(message != nullptr);
+    CHECK(holds(*message, most, number));
+    streams.receiver(1).release();
+  }
+  kernel = {};
+}
+
+TEST_CASE("data sockets do not delay, and notice a host that is gone") {
+  QueueWire wire;
+  Doorbell doorbell = Doorbell::create();
+  const auto transport = make_tcp_transport(doorbell, 2);
+  const auto connection = transport->open(1, true, wire);
+  std::vector<Descriptor> sockets;
+  for (Frame frame; wire.take_own(frame);) {
+    sockets.emplace_back(::fcntl(frame.descriptors[0].get(), F_DUPFD_CLOEXEC, 0));
+    connection->receive(frame);
+  }
+  REQUIRE(connection->ready());
+  REQUIRE(sockets.size() == 2 * limits::lanes_max);
+  for (const Descriptor& socket : sockets) {
+    const auto option = [&](int level, int name) {
+      int value = -1;
+      socklen_t bytes = sizeof value;
+      REQUIRE(::getsockopt(socket.get(), level, name, &value, &bytes) == 0);
+      return value;
+    };
+    CHECK(option(IPPROTO_TCP, TCP_NODELAY) == 1);
+    CHECK(option(SOL_SOCKET, SO_KEEPALIVE) == 1);
+    CHECK(option(IPPROTO_TCP, TCP_KEEPIDLE) == limits::tcp_keepalive_s);
+    CHECK(option(IPPROTO_TCP, TCP_KEEPCNT) == limits::tcp_keepalive_probes);
+    CHECK(option(IPPROTO_TCP, TCP_USER_TIMEOUT) ==
+          1000 * limits::tcp_keepalive_s * (limits::tcp_keepalive_probes + 1));
+    CHECK((::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) != 0);
+  }
 }

@@ -5,10 +5,14 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/limits.h"
 #include "ranks.h"
 
 namespace rondo::test {
@@ -31,6 +35,78 @@ void set_tcp(const char* sockets, const char* threads) {
   ::setenv("RONDO_TRANSPORT", "tcp", 1);
   ::setenv("NCCL_NSOCKS_PERTHREAD", sockets, 1);
   ::setenv("NCCL_SOCKET_NTHREADS", threads, 1);
+}
+
+/// What this process logs from now on.
+class Log {
+ public:
+  explicit Log(int rank) : path_(std::filesystem::temp_directory_path() /
+                                 ("rondo-tcp-test-" + std::to_string(::getpid()) + "-" + std::to_string(rank))) {
+    ::setenv("NCCL_DEBUG", "INFO", 1);
+    ::setenv("NCCL_DEBUG_FILE", path_.c_str(), 1);
+  }
+  ~Log() { std::filesystem::remove(path_); }
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+  std::string text() const {
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  const std::filesystem::path path_;
+};
+
+/// The transport of the link to a peer, as INFO tells it; "" where there is none.
+std::string transport_to(int peer, const std::string& log) {
+  const auto line = log.find(" <-> rank " + std::to_string(peer) + " ");
+  if (line == std::string::npos) return "";
+  const auto word = log.find(" via ", line) + 5;
+  return log.substr(word, log.find(':', word) - word);
+}
+
+TEST_CASE("each pair gets shared memory where it may, else TCP") {
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 3, [&](int rank) {
+    const Log log(rank);
+    ::setenv("NCCL_HOSTID", rank == 2 ? "there" : "here", 1);
+    const ncclComm_t comm = meeting->join(0, rank, 3);
+    for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{1} << 20}) {
+      exact_sum(comm, rank, 3, count);
+    }
+    expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+    for (int peer = 0; peer < 3; ++peer) {
+      if (peer == rank) continue;
+      const std::string wanted = peer == 2 || rank == 2 ? "tcp" : "shm";
+      expect(transport_to(peer, log.text()) == wanted,
+             wanted + " to rank " + std::to_string(peer) + " in " + log.text());
+    }
+  });
+  REQUIRE(trouble == "");
+}
+
+TEST_CASE("NCCL_SHM_DISABLE leaves TCP, and RONDO_TRANSPORT comes before NCCL_HOSTID") {
+  for (const bool disabled : {true, false}) {
+    const Shared<Meeting> meeting;
+    const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+      const Log log(rank);
+      ::setenv("NCCL_HOSTID", rank == 0 ? "here" : "there", 1);
+      if (disabled) ::setenv("NCCL_SHM_DISABLE", "1", 1);
+      if (!disabled) ::setenv("RONDO_TRANSPORT", "shm", 1);
+      const ncclComm_t comm = meeting->join(0, rank, 2);
+      exact_sum(comm, rank, 2, 1000);
+      expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+      expect(transport_to(1 - rank, log.text()) == (disabled ? "tcp" : "shm"), log.text());
+      if (!disabled) return;
+      ::setenv("RONDO_TRANSPORT", "shm", 1);
+      ncclComm_t none = nullptr;
+      const ncclUniqueId id = meeting->id(1, rank);
+      const Said said = timed(nullptr, [&] { return ncclCommInitRank(&none, 2, id, rank); });
+      expect(said.result == ncclInvalidUsage, "invalid usage");
+      expect_says(said.sentence, {"RONDO_TRANSPORT=shm", "NCCL_SHM_DISABLE=1"});
+    });
+    REQUIRE(trouble == "");
+  }
 }
 
 TEST_CASE("128 MiB over TCP") {
@@ -59,9 +135,10 @@ TEST_CASE("several sockets a link, and the descriptors they take and give back")
       exact_sum(comm, rank, 2, count);
     }
     meeting->barrier(2, passed);
-    // The sockets, and the control plane's: a channel of the star, one of the pair, the pidfd.
-    expect(descriptors_open() - before <= 6 + 3, "at most 9 descriptors more, not " +
-                                                     std::to_string(descriptors_open() - before));
+    // The sockets of each lane, and the control plane's: a channel of the star, one of the pair, the pidfd.
+    const int most = limits::lanes_max * 6 + 3;
+    const int more = descriptors_open() - before;
+    expect(more <= most, "at most " + std::to_string(most) + " descriptors more, not " + std::to_string(more));
     expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
     expect(descriptors_open() <= before, "descriptors as before");
     meeting->barrier(2, passed);
@@ -88,9 +165,15 @@ TEST_CASE("settings of TCP that differ, or are too large, are errors in a senten
       if (rank == shm) ::setenv("RONDO_TRANSPORT", "shm", 1);
       fails(2 + shm, "RONDO_TRANSPORT");
     }
+    ::unsetenv("RONDO_TRANSPORT");
+    ::setenv("NCCL_SHM_DISABLE", rank == 0 ? "1" : "0", 1);
+    fails(4, "NCCL_SHM_DISABLE");
+    ::unsetenv("NCCL_SHM_DISABLE");
+    if (rank == 0) ::setenv("NCCL_HOSTID", "here", 1);
+    fails(5, "NCCL_HOSTID");
     set_tcp("16", "5");
     ncclComm_t comm = nullptr;
-    const ncclUniqueId id = meeting->id(4, rank);
+    const ncclUniqueId id = meeting->id(6, rank);
     const Said said = timed(nullptr, [&] { return ncclCommInitRank(&comm, 2, id, rank); });
     expect(said.result == ncclInvalidUsage, "invalid usage");
     expect_says(said.sentence, {"80", "64"});
