@@ -1,4 +1,6 @@
 // The only file that names concrete transports and kernels: it puts a communicator together.
+#include <algorithm>
+
 #include "base/env.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -24,13 +26,17 @@ int sockets_per_link() {
   return static_cast<int>(sockets);
 }
 
-LinkPolicy link_policy() {
-  LinkPolicy policy{env::choice("RONDO_TRANSPORT", {"shm", "tcp"}), env::text("NCCL_HOSTID").value_or(""), false};
+LinkPolicy link_policy(const control::Membership& membership) {
+  LinkPolicy policy{env::choice("RONDO_TRANSPORT", {"shm", "tcp"}), false};
   if (env::integer("NCCL_SHM_DISABLE", 0, 1) != 0) {
     if (policy.only == "shm") throw Error(Code::invalid_usage, "RONDO_TRANSPORT=shm, but NCCL_SHM_DISABLE=1");
     policy.only = "tcp";
   }
-  policy.far = policy.only == "tcp" || (policy.only.empty() && !policy.host.empty());
+  const auto& members = membership.members;
+  const bool one_host = std::all_of(members.begin(), members.end(), [&](const control::Member& member) {
+    return member.host_key == members.front().host_key;
+  });
+  policy.far = policy.only == "tcp" || (policy.only.empty() && !one_host);
   return policy;
 }
 
@@ -41,7 +47,7 @@ std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, 
   control::check_not_forked();
   const auto deadline = control::Clock::now() + std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000));
   const control::Membership membership = control::join(id, rank, ranks, deadline);
-  Parts parts{{}, link_policy(), host_reducer()};
+  Parts parts{{}, link_policy(membership), host_reducer()};
   parts.transports.push_back(make_shm_transport(control::doorbell()));
   parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets_per_link()));
   return make_communicator(membership, std::move(parts), options, deadline);

@@ -3,7 +3,8 @@
 // One control thread per process, the sole global: it starts with the first communicator, blocks all signals, sleeps in
 // epoll, and carries set-up, descriptors, liveness and failure; never user data.  A child after fork has none of it:
 // its calls get an Error.  One listener (an abstract Unix socket with a random name) serves every communicator of the
-// process; a connection proves knowledge of the communicator's secret (HMAC both ways) before it is believed.
+// process, and one TCP port does where ranks may be on other hosts; a connection proves knowledge of the communicator's
+// secret (HMAC both ways) before it is believed.
 #pragma once
 
 #include <atomic>
@@ -18,6 +19,7 @@
 
 #include "base/doorbell.h"
 #include "base/result.h"
+#include "control/address.h"
 #include "transport.h"
 
 namespace rondo::control {
@@ -31,17 +33,29 @@ struct UniqueId {
 };
 
 /// Starts a root on this process's control thread: it gathers the ranks that join with this id and tells each of all.
+/// Ranks of other hosts reach it by the addresses in the id.  Throws Error.
 UniqueId create_unique_id();
-/// Starts a root whose id both sides derive from an agreed name and secret (rondoCommInitFromEnv): rank 0 calls it, the
-/// others call `derived_unique_id` and join.  `name` is an abstract socket name, without the leading zero.
-UniqueId create_derived_root(const std::string& name, const std::string& secret);
-UniqueId derived_unique_id(const std::string& name, const std::string& secret);
+
+/// What all ranks agree on where no id is passed: rank 0 serves it, the others call.
+struct Rendezvous {
+  std::string name;    // an abstract socket's, without the leading zero: 1 to 64 characters, 47 with addresses
+  std::string secret;  // what the id's own is made of
+  /// Where rank 0 listens, for ranks of other hosts: a name or numbers, and a port.  0: all are on one host.
+  std::string host;
+  std::uint16_t port = 0;
+};
+/// Starts a root whose id both sides derive (rank 0, on that host).  The others derive it by `derived_unique_id`, which
+/// may ask for the host's addresses, and join.  Throws Error.
+UniqueId create_derived_root(const Rendezvous& rendezvous);
+UniqueId derived_unique_id(const Rendezvous& rendezvous);
 
 struct Member {
   int rank = 0;
   std::int64_t pid = 0;
-  std::string host;      // for messages only; whether memory is shared is found by a probe
-  std::string listener;  // abstract socket name of its process's control thread
+  std::string host;                // for messages only; whether memory is shared is found by a probe
+  std::uint64_t host_key = 0;      // equal on one host, or where NCCL_HOSTID is
+  std::string listener;            // abstract socket name of its process's control thread
+  std::vector<Address> addresses;  // of the same, for other hosts; none where all ranks are on one host
 };
 
 /// What every rank knows after joining.

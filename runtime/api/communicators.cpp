@@ -32,8 +32,7 @@ control::UniqueId from_user(const ncclUniqueId& id) noexcept {
 control::UniqueId id_to_join(const ncclUniqueId& id, int rank) {
   const std::optional<Meeting> named = meeting_of_comm_id();
   if (!named) return from_user(id);
-  return rank == 0 ? control::create_derived_root(named->name, named->secret)
-                   : control::derived_unique_id(named->name, named->secret);
+  return id_at(*named, named->name, rank);
 }
 
 ncclResult_t init_rank(const char* call, ncclComm_t* comm, int nranks, const ncclUniqueId& id, int rank,
@@ -184,7 +183,7 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId* uniqueId) {
     api::announce();
     const std::optional<api::Meeting> named = api::meeting_of_comm_id();
     const control::UniqueId id =
-        named ? control::derived_unique_id(named->name, named->secret) : control::create_unique_id();
+        named ? control::derived_unique_id({named->name, named->secret}) : control::create_unique_id();
     std::memcpy(uniqueId->internal, id.bytes, sizeof(id.bytes));
     return ncclSuccess;
   });

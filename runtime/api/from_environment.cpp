@@ -34,17 +34,6 @@ void tell(const Place& place, const Meeting& meeting) {
   }
 }
 
-control::UniqueId id_of(const Place& place, const Meeting& meeting, int call) {
-  const std::string name = meeting.name + "-" + std::to_string(call);
-  if (place.several_hosts) {
-    throw Error(Code::invalid_usage, "the job has ranks on several hosts (" + meeting.host + ":" +
-                                         std::to_string(meeting.port) + " by " + meeting.source +
-                                         "), which is not possible yet");
-  }
-  return place.rank == 0 ? control::create_derived_root(name, meeting.secret)
-                         : control::derived_unique_id(name, meeting.secret);
-}
-
 }  // namespace
 }  // namespace rondo::api
 
@@ -60,7 +49,7 @@ extern "C" ncclResult_t rondoCommInitFromEnv(ncclComm_t* comm) {
     const int call = calls.fetch_add(1);
     if (call == 0) api::tell(place, meeting);
     api::Start start{place.rank, place.ranks, place.local_rank, true, "", {}};
-    start.id = [&] { return api::id_of(place, meeting, call); };
+    start.id = [&] { return api::id_at(meeting, meeting.name + "-" + std::to_string(call), place.rank); };
     return api::start("rondoCommInitFromEnv", comm, std::move(start));
   });
 }

@@ -73,6 +73,11 @@ class Fresh {
 
 }  // namespace
 
+control::UniqueId id_at(const Meeting& meeting, const std::string& name, int rank) {
+  const control::Rendezvous rendezvous{name, meeting.secret, meeting.host, meeting.port};
+  return rank == 0 ? control::create_derived_root(rendezvous) : control::derived_unique_id(rendezvous);
+}
+
 void announce() {
   static std::atomic<bool> done{false};
   if (done.exchange(true)) return;

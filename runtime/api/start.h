@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "api/rendezvous.h"
 #include "control.h"
 #include "nccl.h"
 
@@ -23,6 +24,9 @@ struct Start {
 /// Starts a communicator: now, or in this thread's open group.  *newcomm is the handle, or NULL after a failure.
 /// Throws Error.
 ncclResult_t start(const char* call, ncclComm_t* newcomm, Start start);
+
+/// The id that this rank joins with at a meeting, by that name; rank 0 starts to serve it.  Throws Error.
+control::UniqueId id_at(const Meeting& meeting, const std::string& name, int rank);
 
 /// The first time: logs the version, what the environment sets, and what is wrong with it.
 void announce();

@@ -10,6 +10,8 @@ constexpr Variable rows[] = {
     // Rondo's own.
     {"RONDO_TIMEOUT", "seconds", "300",
      "How long init and every call may wait for other ranks before they fail and name those that were missing."},
+    {"RONDO_PORT_RANGE", "FIRST-LAST", "",
+     "The TCP ports that a process may listen on: one for each process, the first that is free.  Unset: any."},
     {"RONDO_TRANSPORT", "one of shm|tcp", "",
      "Use this transport between all ranks; an error where it cannot reach a peer.  The same on all ranks.  Unset: "
      "shm between two ranks that share memory, else tcp."},
@@ -75,14 +77,18 @@ constexpr Variable rows[] = {
      "ncclGetUniqueId gives every process the same id, made of this text, and rank 0 of ncclCommInitRank serves it; "
      "one communicator at a time.  rondoCommInitFromEnv meets there, whatever the launcher."},
     {"NCCL_HOSTID", "text", "",
-     "Ranks whose values differ are linked over TCP, also where they share memory.  Set on all ranks or on none."},
+     "Ranks that set it alike are on one host, others not; unset: one host is one kernel and one network namespace.  "
+     "Ranks of different hosts are linked over TCP, also where they share memory."},
     {"NCCL_COMM_BLOCKING", "bool", "",
      "0: ncclCommInitRankConfig returns ncclInProgress at once; 1: it waits.  Comes before the caller's config."},
     {"NCCL_CONF_FILE", "file", "~/.nccl.conf",
      "NAME=VALUE lines, # comments; the environment comes first, then this file, then /etc/nccl.conf."},
     // Networks: with the TCP transport.
-    {"NCCL_SOCKET_IFNAME", "[^][=]name,name", "", "Accepted, no effect yet: all ranks are on one host."},
-    {"NCCL_SOCKET_FAMILY", "one of AF_INET|AF_INET6", "", "Accepted, no effect yet."},
+    {"NCCL_SOCKET_IFNAME", "[^][=]name,name", "",
+     "The interfaces at which other hosts reach this one: those that begin with a name; after = those of that name, "
+     "after ^ all others.  Unset: ib*, else those in the network of NCCL_COMM_ID's address, else all but those for "
+     "containers (docker, virbr, veth, br-, ...) and loopback, else those for containers, else loopback."},
+    {"NCCL_SOCKET_FAMILY", "one of AF_INET|AF_INET6", "", "Listen at, and tell, addresses of this family only."},
     {"NCCL_SOCKET_RETRY_CNT", "integer", "34", "Accepted, no effect yet."},
     {"NCCL_SOCKET_RETRY_SLEEP_MSEC", "integer", "100", "Accepted, no effect yet."},
     {"NCCL_SOCKET_NTHREADS", "integer", "1",

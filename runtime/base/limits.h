@@ -18,7 +18,7 @@ inline constexpr std::size_t second_slot_bytes = 15 * 1024;  // on the second la
 inline constexpr std::size_t inline_bytes = 36;       // payload that travels in the header's own cache line
 inline constexpr std::size_t cache_line_bytes = 64;
 
-inline constexpr int regions_max = 1024;              // ncclMemAlloc regions that can be lent at one time
+inline constexpr int regions_max = 1024;  // ncclMemAlloc regions that can be lent at one time
 inline constexpr int abort_timeout_ms = 5000;
 
 // A host that is gone is noticed by TCP itself after about (probes + 1) * keepalive seconds.
@@ -28,17 +28,20 @@ inline constexpr int sockets_per_link_max = 64;
 inline constexpr int stream_end_timeout_ms = 1000;  // between the end of a peer's streams and the news of it
 
 // The control plane.
-inline constexpr std::size_t frame_bytes_max = 64 * 1024;      // body of a control frame
-inline constexpr std::size_t handshake_bytes_max = 1024;       // body of a frame before the peer has proved itself
-inline constexpr int frame_descriptors_max = 16;               // descriptors that travel with one frame
-inline constexpr std::size_t queued_bytes_max = 64 << 20;      // frames queued to one peer that does not read
-inline constexpr int handshakes_max = 1024;                    // unfinished ones of a process; the oldest is dropped
+inline constexpr std::size_t frame_bytes_max = 64 * 1024;  // body of a control frame
+inline constexpr std::size_t handshake_bytes_max = 1024;   // body of a frame before the peer has proved itself
+inline constexpr int frame_descriptors_max = 16;           // descriptors that travel with one frame
+inline constexpr std::size_t queued_bytes_max = 64 << 20;  // frames queued to one peer that does not read
+inline constexpr int handshakes_max = 1024;                // unfinished ones of a process; the oldest is dropped
 inline constexpr int handshake_timeout_ms = 5000;
-inline constexpr unsigned strangers_max = 64;                  // unproved data sockets beyond those awaited
-inline constexpr int roots_max = 4096;                         // unique ids of a process that wait for ranks
-inline constexpr std::size_t rendezvous_name_bytes_max = 64;   // of the abstract socket name in a unique id
-inline constexpr std::size_t key_file_bytes_min = 16;          // of RONDO_PSK_FILE
+inline constexpr int call_timeout_ms = 8000;                  // for a peer to answer at one of its addresses
+inline constexpr int call_stagger_ms = 100;                   // before the next of its addresses is tried as well
+inline constexpr std::size_t addresses_max = 8;               // of a member
+inline constexpr int roots_max = 4096;                        // unique ids of a process that wait for ranks
+inline constexpr std::size_t rendezvous_name_bytes_max = 64;  // of the abstract socket name in a unique id
+inline constexpr std::size_t id_room_bytes = 64;              // for name and addresses in a unique id
+inline constexpr std::size_t key_file_bytes_min = 16;         // of RONDO_PSK_FILE
 inline constexpr std::size_t key_file_bytes_max = 4096;
-inline constexpr int exit_timeout_ms = 1000;                   // for saying goodbye when the process exits
+inline constexpr int exit_timeout_ms = 1000;  // for saying goodbye when the process exits
 
 }  // namespace rondo::limits

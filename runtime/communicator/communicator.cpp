@@ -62,11 +62,14 @@ std::string describe_call(const Signature& s) {
 bool cpu_for_each(const control::Membership& membership) {
   cpu_set_t all;
   CPU_ZERO(&all);
+  int here = 0;
   for (const control::Member& member : membership.members) {
+    if (member.host_key != membership.members[static_cast<std::size_t>(membership.rank)].host_key) continue;
+    ++here;
     cpu_set_t set;
     if (::sched_getaffinity(static_cast<pid_t>(member.pid), sizeof set, &set) == 0) CPU_OR(&all, &all, &set);
   }
-  return CPU_COUNT(&all) >= static_cast<int>(membership.members.size());
+  return CPU_COUNT(&all) >= here;
 }
 
 /// "shm, else tcp"
@@ -215,8 +218,7 @@ class CommunicatorImpl final : public Communicator {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
           }
           if (!this->status().ok()) return;
-          const std::string what =
-              peers_.has_left(peer) ? " has left the communicator" : " cannot be reached any more";
+          const std::string what = peers_.has_left(peer) ? " has left the communicator" : " cannot be reached any more";
           return peers_.fail(status.code, call + ": " + peers_.describe(peer) + what, true);
         }
       }
@@ -264,7 +266,12 @@ class CommunicatorImpl final : public Communicator {
     if (ranks() > ranks_listed_max) hosts += ", ...";
     say("Rondo " RONDO_VERSION ", communicator " + (name_.empty() ? "" : name_ + " ") + std::to_string(m.communicator) +
         " of " + plural(ranks(), "rank") + ": " + hosts);
-    say("interfaces: none used, all ranks meet over Unix sockets of one host; links: " +
+    std::string reached;
+    for (const control::Address& address : m.members[rank()].addresses) {
+      reached += (reached.empty() ? "" : ", ") + control::in_words(address);
+    }
+    say((reached.empty() ? "all ranks meet over Unix sockets of one host; links: "
+                         : "other hosts reach it at " + reached + "; links: ") +
         transports_ + ", opened at first use");
     say("buffers: " + std::to_string(2 * limits::credits * limits::slot_bytes / 1024) + " KiB for each peer in use; " +
         "waiting calls " + (style_ == WaitStyle::spin ? "spin" : "yield") + ", then sleep; RONDO_TIMEOUT " +

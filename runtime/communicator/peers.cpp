@@ -16,17 +16,16 @@ constexpr std::uint16_t offer_frame = 0xfffe;  // the first frame of a pair, eac
 /// What a rank says of itself to a peer that it opens links to.
 struct Offer {
   std::string transports;  // names, each between spaces
-  std::string host;
   bool far = false;
 };
 
 control::Bytes encode(const Offer& offer) {
-  return control::ByteWriter().text(offer.transports).text(offer.host).number(std::uint8_t{offer.far}).bytes();
+  return control::ByteWriter().text(offer.transports).number(std::uint8_t{offer.far}).bytes();
 }
 
 Offer decode(const Frame& frame) {
   control::ByteReader reader(frame.body);
-  Offer offer{reader.text(), reader.text(), reader.number<std::uint8_t>() != 0};
+  Offer offer{reader.text(), reader.number<std::uint8_t>() != 0};
   if (frame.kind != offer_frame || !reader.complete()) {
     throw Error(Code::internal_error, "the peer does not offer its transports first");
   }
@@ -111,7 +110,7 @@ void Peers::guard(int peer, const std::function<void()>& action) noexcept {
 }
 
 void Peers::opened(int peer, Wire& wire) {
-  Offer mine{"", policy_.host, policy_.far};
+  Offer mine{"", policy_.far};
   for (const auto& transport : transports_) {
     const bool wanted = policy_.only.empty() || policy_.only == transport->name();
     if (wanted && transport->reaches(wire)) mine.transports += quoted(*transport);
@@ -128,12 +127,12 @@ void Peers::agree(int peer, const Frame& offer) {
   Wire& wire = *peers_[peer].wire;
   if (theirs.far != policy_.far) {
     throw Error(Code::invalid_usage, "one of the two chooses schedules for links between hosts, the other does not: "
-                                     "RONDO_TRANSPORT and NCCL_SHM_DISABLE must be the same on all ranks, and "
-                                     "NCCL_HOSTID set on all or on none");
+                                     "RONDO_TRANSPORT and NCCL_SHM_DISABLE must be the same on all ranks");
   }
+  const auto host_of = [&](int rank) { return membership_.members[rank].host_key; };
   for (const auto& transport : transports_) {
     const bool wanted = policy_.only.empty() || policy_.only == transport->name();
-    const bool apart = policy_.only.empty() && transport->local() && theirs.host != policy_.host;
+    const bool apart = policy_.only.empty() && transport->local() && host_of(peer) != host_of(rank());
     if (!wanted || apart || !transport->reaches(wire) || !holds(theirs, *transport)) continue;
     auto connection = transport->open(peer, rank() < peer, wire);
     const std::lock_guard lock(mutex_);

@@ -18,11 +18,11 @@
 
 namespace rondo {
 
-/// How pairs of ranks are linked.  The same on all ranks, but for the host.
+/// How pairs of ranks are linked.  The same on all ranks.  Ranks of different hosts (Member::host_key) are linked as if
+/// they shared no memory, unless `only` says otherwise.
 struct LinkPolicy {
-  std::string only;   // the transport of all pairs; "": the first that reaches
-  std::string host;   // ranks whose hosts differ are linked as if they shared no memory, unless `only` says otherwise
-  bool far = false;   // schedules are chosen for links between hosts
+  std::string only;  // the transport of all pairs; "": the first that reaches
+  bool far = false;  // schedules are chosen for links between hosts
 };
 
 /// Ranks by their place in the communicator.  The calling thread binds plans; the control thread opens connections.

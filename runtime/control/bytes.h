@@ -62,6 +62,7 @@ class ByteReader {
     const View part = take(number<std::uint32_t>());
     return std::string(reinterpret_cast<const char*>(part.data()), part.size());
   }
+  View raw(std::size_t bytes) noexcept { return take(bytes); }
   View rest() noexcept { return take(rest_.size()); }
   bool empty() const noexcept { return rest_.empty(); }
   /// Everything asked for was there, and nothing is left.

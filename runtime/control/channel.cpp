@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::uint32_t magic = 0x4f444e52;  // "RNDO"
 constexpr std::size_t header_bytes = 16;
+constexpr std::size_t body_bytes_at = 12;
 constexpr std::size_t read_bytes = 16 * 1024;
 constexpr int reads_a_turn = 16;  // then the loop's other descriptors get theirs
 
@@ -36,8 +37,21 @@ std::string error_text(int error) { return std::system_category().message(error)
 Channel::Channel(Loop& loop, Socket socket)
     : loop_(loop),
       socket_(std::move(socket)),
+      unix_(is_unix(socket_)),
       peer_pid_(peer_of(socket_).pid),
-      handlers_(std::make_shared<const Handlers>()) {}
+      handlers_(std::make_shared<const Handlers>()) {
+  if (!unix_) peer_address_ = control::peer_address(socket_);
+}
+
+std::string Channel::peer_in_words() const {
+  return unix_ ? "pid " + std::to_string(peer_pid_) : in_words(peer_address_);
+}
+
+Socket Channel::release() {
+  Socket socket = std::move(socket_);
+  stop();
+  return socket;
+}
 
 std::shared_ptr<Channel> Channel::open(Loop& loop, Socket socket) {
   std::shared_ptr<Channel> channel(new Channel(loop, std::move(socket)));
@@ -125,9 +139,17 @@ void Channel::receive_now() {
   }
 }
 
+std::size_t Channel::room() const noexcept {
+  if (trusted_) return read_bytes;
+  if (received_.size() < header_bytes) return header_bytes - received_.size();
+  // parse() has looked at this header: the size is a small one.
+  const auto body_bytes = ByteReader(View(received_).subspan(body_bytes_at)).number<std::uint32_t>();
+  return header_bytes + body_bytes - received_.size();
+}
+
 bool Channel::read_some() {
   std::byte bytes[read_bytes];
-  iovec part = {bytes, sizeof(bytes)};
+  iovec part = {bytes, std::min(sizeof(bytes), room())};
   alignas(cmsghdr) char control[CMSG_SPACE(limits::frame_descriptors_max * sizeof(int))];
   msghdr message = {};
   message.msg_iov = &part;

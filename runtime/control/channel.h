@@ -2,7 +2,8 @@
 //
 // A frame is a 16-byte header (magic, version, plane, kind, descriptor count, body bytes), then the body.  Two planes
 // share a channel: the control plane's own frames, and those that a pair of Connections exchange.  Sizes are bounded,
-// more narrowly until the peer has proved itself.  Loop thread only.
+// more narrowly until the peer has proved itself; until then, too, not a byte is read beyond the frame that is awaited,
+// so that the socket can be given away.  Descriptors pass on Unix sockets only.  Loop thread only.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,15 @@ class Channel : public std::enable_shared_from_this<Channel> {
   /// Closes at once; no handler runs any more.
   void stop();
   bool stopped() const noexcept { return watch_ == nullptr; }
+  /// 0: not visible from here.
   pid_t peer_pid() const noexcept { return peer_pid_; }
+  bool passes_descriptors() const noexcept { return unix_; }
+  /// Of the other side, over TCP.
+  const Address& peer_address() const noexcept { return peer_address_; }
+  /// "pid 12", "10.0.0.1:4000"
+  std::string peer_in_words() const;
+  /// Stops, and hands over the socket, from which nothing was read beyond the last frame.
+  Socket release();
 
  private:
   struct Outgoing {
@@ -63,11 +72,15 @@ class Channel : public std::enable_shared_from_this<Channel> {
   /// False: nothing more to read for now.
   bool read_some();
   void parse();
+  /// How much to read at most, now.
+  std::size_t room() const noexcept;
   void end(const std::string& why);
 
   Loop& loop_;
   Socket socket_;
+  bool unix_;
   pid_t peer_pid_;
+  Address peer_address_;
   std::shared_ptr<const Handlers> handlers_;
   std::unique_ptr<Watch> watch_;
   bool trusted_ = false;

@@ -37,7 +37,7 @@ Secret random_secret() {
 }
 
 std::string random_name() {
-  std::array<std::byte, 16> bytes;
+  std::array<std::byte, 8> bytes;
   fill_random(bytes);
   std::string name = "rondo-";
   for (const std::byte byte : bytes) {

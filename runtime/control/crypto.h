@@ -21,7 +21,7 @@ void prepare_crypto();
 void fill_random(std::span<std::byte> bytes);  // throws Error
 std::uint64_t random_number();
 Secret random_secret();
-/// A fresh abstract socket name: "rondo-" and 16 random bytes in hexadecimal.
+/// A fresh abstract socket name: "rondo-" and 8 random bytes in hexadecimal.  It finds, the secret proves.
 std::string random_name();
 
 /// HMAC-SHA256 over the parts, each preceded by its length.

@@ -18,8 +18,9 @@
 namespace rondo::control {
 
 enum class Purpose : std::uint8_t {
-  join = 1,  // number: of the root
-  mesh = 2,  // number: of the communicator; rank: the one that is called
+  join = 1,   // number: of the root
+  mesh = 2,   // number: of the communicator; rank: the one that is called
+  table = 3,  // the same: who has the table of members, or will have it
 };
 
 /// What a connection asks for.

@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "control.h"
 #include "control/connector.h"
+#include "control/host.h"
 #include "control/root.h"
 #include "control/thread.h"
 #include "control/words.h"
@@ -43,24 +44,26 @@ class Joiner : public std::enable_shared_from_this<Joiner> {
     timer_.start(deadline_ + grace, [self = shared_from_this()] { self->expire(); });
     Call call;
     call.name = address_.name;
+    call.addresses = in_order_of_promise(address_.addresses);
     call.key = address_.key();
     call.secret = address_.secret;
     joining::Greeting greeting;
-    greeting.member = {membership_.rank, ::getpid(), host_name(), thread_.listener_name()};
+    greeting.member = {membership_.rank, ::getpid(), host_name(), host_key(), thread_.listener_name(), {}};
+    if (address_.networked()) greeting.member.addresses = thread_.addresses();
     greeting.ranks = static_cast<std::uint32_t>(ranks_);
     greeting.patience_ms = static_cast<std::uint64_t>(patience_.count());
     greeting.left_ms = static_cast<std::uint64_t>(time_left(deadline_).count());
     call.greeting = joining::encode(greeting);
     connector_ = std::make_unique<Connector>(
         thread_.loop(), std::move(call),
-        [self = shared_from_this()](Outcome outcome, std::shared_ptr<Channel> channel, const std::string&) {
-          return self->connected(outcome, std::move(channel));
+        [self = shared_from_this()](Outcome outcome, std::shared_ptr<Channel> channel, const std::string& text) {
+          return self->connected(outcome, std::move(channel), text);
         });
   }
   std::future<Result> result() { return result_.get_future(); }
 
  private:
-  bool connected(Outcome outcome, std::shared_ptr<Channel> channel) {
+  bool connected(Outcome outcome, std::shared_ptr<Channel> channel, const std::string& text) {
     if (outcome == Outcome::connected) {
       channel_ = std::move(channel);
       channel_->handle({[self = shared_from_this()](Plane, Frame& frame) { self->receive(frame); },
@@ -70,8 +73,8 @@ class Joiner : public std::enable_shared_from_this<Joiner> {
     if (address_.derived && (outcome == Outcome::nobody || outcome == Outcome::unknown_key)) return false;
     if (outcome == Outcome::nobody) {
       fail(Error(Code::remote_error,
-                 "nobody serves this unique id: the process that made it has ended, or runs on "
-                 "another host or in another network namespace"));
+                 "nobody serves this unique id: the process that made it has ended, or cannot be reached from here (" +
+                     text + ")"));
     } else if (outcome == Outcome::unknown_key) {
       fail(Error(Code::invalid_usage,
                  "the process that made this unique id does not serve it any more: an id serves "

@@ -11,7 +11,10 @@ constexpr std::size_t text_bytes_max = 256;
 
 void write(ByteWriter& writer, const Member& member) {
   writer.number(static_cast<std::uint32_t>(member.rank)).number(static_cast<std::uint64_t>(member.pid));
-  writer.text(member.host.substr(0, text_bytes_max)).text(member.listener);
+  writer.text(member.host.substr(0, text_bytes_max)).number(member.host_key).text(member.listener);
+  writer.number(member.addresses.empty() ? std::uint16_t{0} : member.addresses.front().port);
+  writer.number(static_cast<std::uint8_t>(member.addresses.size()));
+  for (const Address& address : member.addresses) write_ip(writer, address);
 }
 
 Member read_member(ByteReader& reader) {
@@ -19,7 +22,11 @@ Member read_member(ByteReader& reader) {
   member.rank = static_cast<int>(reader.number<std::uint32_t>());
   member.pid = static_cast<std::int64_t>(reader.number<std::uint64_t>());
   member.host = reader.text();
+  member.host_key = reader.number<std::uint64_t>();
   member.listener = reader.text();
+  const auto port = reader.number<std::uint16_t>();
+  const std::size_t count = std::min<std::size_t>(reader.number<std::uint8_t>(), limits::addresses_max);
+  for (std::size_t i = 0; i < count; ++i) member.addresses.push_back(read_ip(reader, port));
   return member;
 }
 
@@ -43,7 +50,7 @@ std::optional<Greeting> decode_greeting(View body) {
 }
 
 std::vector<Bytes> encode(const Membership& membership) {
-  constexpr std::size_t room = limits::frame_bytes_max - 2 * text_bytes_max;
+  constexpr std::size_t room = limits::frame_bytes_max - 3 * text_bytes_max;
   std::vector<Bytes> frames;
   std::size_t next = 0;
   while (next < membership.members.size()) {

@@ -64,15 +64,22 @@ void MeshCore::start(Deadline deadline) {
   check_created();
 }
 
-void MeshCore::call(int to, Use use) {
+Call MeshCore::call_to(int to, Use use) const {
   Call call;
-  call.name = membership_.members[static_cast<std::size_t>(to)].listener;
+  const Member& callee = membership_.members[static_cast<std::size_t>(to)];
+  const bool near = callee.host_key == membership_.members[static_cast<std::size_t>(rank_)].host_key;
+  if (near || callee.addresses.empty()) call.name = callee.listener;
+  call.addresses = in_order_of_promise(callee.addresses);
   call.key = key_of(membership_, to);
   call.secret = secret_of(membership_);
   call.greeting = ByteWriter().number(static_cast<std::uint32_t>(rank_)).number(static_cast<std::uint8_t>(use)).bytes();
+  return call;
+}
+
+void MeshCore::call(int to, Use use) {
   Line& line = use == Use::star ? peer(to).star : peer(to).pair;
   line.connector = std::make_unique<Connector>(
-      thread_.loop(), std::move(call),
+      thread_.loop(), call_to(to, use),
       [this, to, use](Outcome outcome, std::shared_ptr<Channel> channel, const std::string& text) {
         return called(to, use, outcome, std::move(channel), text);
       });
@@ -107,10 +114,13 @@ void MeshCore::accept(std::shared_ptr<Channel> channel, View greeting) {
   ByteReader reader(greeting);
   const auto from = reader.number<std::uint32_t>();
   const auto use = static_cast<Use>(reader.number<std::uint8_t>());
-  const bool fits = use == Use::star ? rank_ == 0 : use == Use::pair && from < static_cast<std::uint32_t>(rank_);
+  const auto index = use == Use::data ? reader.number<std::uint32_t>() : 0;
+  const bool fits = use == Use::data ||
+                    (use == Use::star ? rank_ == 0 : use == Use::pair && from < static_cast<std::uint32_t>(rank_));
   const bool known = from < states_.size() && static_cast<int>(from) != rank_;
   if (!reader.complete() || !fits || !known || closing_) return channel->stop();
   const int caller = static_cast<int>(from);
+  if (use == Use::data) return accept_socket(caller, index, *channel);
   const Line& line = use == Use::star ? peer(caller).star : peer(caller).pair;
   if (line.channel || states_[from] != State::here) return channel->stop();
   adopt(caller, use, std::move(channel));
@@ -125,7 +135,10 @@ void MeshCore::adopt(int with, Use use, std::shared_ptr<Channel> channel) {
     ++arrived_;
     watch_process(with, channel->peer_pid());
     check_created();
-  } else if (hooks_.opened) {
+    return ring(thread_.doorbell().page());
+  }
+  other.wire.opened(*channel);
+  if (hooks_.opened) {
     hooks_.opened(with, other.wire);
   }
   ring(thread_.doorbell().page());
@@ -187,9 +200,11 @@ void MeshCore::want(int with) {
 
 void MeshCore::PairWire::send(std::uint16_t kind, std::span<const std::byte> body, std::span<const int> descriptors) {
   if (!ControlThread::usable()) return;
-  if (body.size() > limits::frame_bytes_max || descriptors.size() > limits::frame_descriptors_max) {
+  if (body.size() > limits::frame_bytes_max || descriptors.size() > limits::frame_descriptors_max ||
+      (!descriptors.empty() && !passes_descriptors_)) {
     throw Error(Code::internal_error, "a frame of " + std::to_string(body.size()) + " bytes and " +
-                                          std::to_string(descriptors.size()) + " descriptors is too large");
+                                          std::to_string(descriptors.size()) + " descriptors cannot be sent to rank " +
+                                          std::to_string(peer_));
   }
   std::vector<Descriptor> own;
   for (const int fd : descriptors) {

@@ -15,7 +15,6 @@
 #include "control.h"
 #include "control/channel.h"
 #include "control/connector.h"
-#include "control/data_sockets.h"
 #include "control/reception.h"
 
 namespace rondo::control {
@@ -41,7 +40,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
     left = 33,             // rank 0: another rank has left
     failed = 34,           // a rank has failed or died: its number, and the sentence
     sockets_wanted = 35,   // the sender wants data sockets: how many
-    sockets_offered = 36,  // the answer: a DataOffer
+    sockets_offered = 36,  // the answer: the TCP port to call
   };
   enum class State : std::uint8_t { here, left, failed };
   /// A channel to one peer: of the star, or of a pair.
@@ -49,12 +48,20 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
     std::unique_ptr<Connector> connector;
     std::shared_ptr<Channel> channel;
   };
+  /// The sockets for user data: one side calls for each, the other awaits the calls.
+  struct DataSockets {
+    bool calling = false;
+    std::vector<bool> connected;  // by index; none: not asked for
+    std::vector<std::unique_ptr<Connector>> calls;
+    std::unique_ptr<Timer> deadline;
+  };
   struct Peer;
   class PairWire;
-  enum class Use : std::uint8_t { star = 1, pair = 2 };
+  enum class Use : std::uint8_t { star = 1, pair = 2, data = 3 };
 
   Peer& peer(int rank);
   Service service();
+  Call call_to(int peer, Use use) const;
   void call(int peer, Use use);
   bool called(int peer, Use use, Outcome outcome, std::shared_ptr<Channel> channel, const std::string& text);
   void accept(std::shared_ptr<Channel> channel, View greeting);
@@ -63,7 +70,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void ask_for_sockets(int peer, int count);
   void offer_sockets(int peer, const Frame& frame);
   void call_sockets(int peer, const Frame& frame);
-  DataEvents data_events(int peer, int count);
+  void accept_socket(int from, std::uint32_t index, Channel& channel);
+  void socket_connected(int peer, std::size_t index, Channel& channel);
   void fail_links(int peer, const std::string& why);
   void receive(int from, Plane plane, Frame& frame);
   void closed(int peer, const std::string& why);
@@ -100,12 +108,16 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
 class MeshCore::PairWire : public Wire {
  public:
   PairWire(MeshCore& core, int peer) : core_(core), peer_(peer) {}
+  bool passes_descriptors() const noexcept override { return passes_descriptors_; }
   void send(std::uint16_t kind, std::span<const std::byte> body, std::span<const int> descriptors) override;
   void connect_sockets(int count) override;
+  /// Once, before anybody has the wire.
+  void opened(const Channel& channel) noexcept { passes_descriptors_ = channel.passes_descriptors(); }
 
  private:
   MeshCore& core_;
   int peer_;
+  bool passes_descriptors_ = false;
 };
 
 struct MeshCore::Peer {
@@ -115,9 +127,7 @@ struct MeshCore::Peer {
   Descriptor process;  // a pidfd
   std::unique_ptr<Watch> process_watch;
   Deadline refused_since{};
-  int sockets_wanted = 0;  // by this side
-  std::unique_ptr<DataListener> data_listener;
-  std::unique_ptr<DataCaller> data_caller;
+  DataSockets data;
   PairWire wire;
 };
 

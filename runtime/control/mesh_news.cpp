@@ -82,8 +82,7 @@ void MeshCore::let_go(int rank) {
   Peer& gone = found->second;
   gone.process_watch.reset();
   gone.process.reset();
-  gone.data_listener.reset();
-  gone.data_caller.reset();
+  gone.data = {};
   for (Line* line : {&gone.star, &gone.pair}) {
     line->connector.reset();
     if (line->channel) line->channel->stop();
@@ -121,8 +120,7 @@ void MeshCore::close(Deadline deadline, std::function<void()> done) {
   timer_->start(deadline, [self = shared_from_this()] { self->finish_close(); });
   for (auto& [rank, other] : peers_) {
     other.process_watch.reset();
-    other.data_listener.reset();
-    other.data_caller.reset();
+    other.data = {};
     for (Line* line : {&other.star, &other.pair}) {
       line->connector.reset();
       if (!line->channel || line->channel->stopped()) continue;

@@ -1,6 +1,7 @@
 // The serving side of connections: see reception.h.
 #include "control/reception.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 
@@ -12,11 +13,35 @@ namespace rondo::control {
 
 using std::chrono::milliseconds;
 
+namespace {
+
+std::string key_of(std::uint16_t port) { return "tcp " + std::to_string(port); }  // no name has a space
+
+}  // namespace
+
 void Reception::listen(const std::string& name) {
   Socket socket = listen_on(name);
   Listener& listener = listeners_[name];
   listener.socket = std::move(socket);
   watch(listener);
+}
+
+std::uint16_t Reception::listen(const PortRange& range, const std::string& family) {
+  if (const auto found = listeners_.find(key_of(range.first)); range.first != 0 && found != listeners_.end()) {
+    ++found->second.users;
+    return range.first;
+  }
+  std::uint16_t port = 0;
+  Socket socket = listen_on(range, family, port);
+  Listener& listener = listeners_[key_of(port)];
+  listener.socket = std::move(socket);
+  watch(listener);
+  return port;
+}
+
+void Reception::unlisten(std::uint16_t port) {
+  const auto found = listeners_.find(key_of(port));
+  if (found != listeners_.end() && --found->second.users == 0) listeners_.erase(found);
 }
 
 void Reception::watch(Listener& listener) {
@@ -34,7 +59,7 @@ void Reception::accept(Listener& listener) {
     if (errno == EAGAIN) return;
     const std::string why = std::generic_category().message(errno);
     if (!arrivals_.empty()) {
-      drop(arrivals_.begin(), "it is the oldest, and its descriptor is needed: " + why);
+      make_room("its descriptor is needed: " + why);
       continue;
     }
     // No descriptor or memory left: trying again at once would spin.
@@ -47,14 +72,17 @@ void Reception::accept(Listener& listener) {
 }
 
 void Reception::admit(Socket socket) {
+  const bool local = is_unix(socket);
   const Credentials peer = peer_of(socket);
-  if (!is_own_user(peer)) {
+  if (local && !is_own_user(peer)) {
     log::info(log::Subsystem::bootstrap, "dropped a connection of user " + std::to_string(peer.uid) + ", pid " +
                                              std::to_string(peer.pid) + ": another user");
     return;
   }
-  if (arrivals_.size() >= limits::handshakes_max) drop(arrivals_.begin(), "too many wait; it is the oldest");
+  if (!local) tune(socket);
+  if (arrivals_.size() >= limits::handshakes_max) make_room("too many wait");
   const Place arrival = arrivals_.emplace(arrivals_.end());
+  arrival->local = local;
   arrival->channel = Channel::open(loop_, std::move(socket));
   arrival->channel->handle({[this, arrival](Plane plane, Frame& frame) { receive(arrival, plane, frame); },
                             [this, arrival](const std::string& why) { drop(arrival, why); }});
@@ -65,6 +93,13 @@ void Reception::admit(Socket socket) {
   });
 }
 
+/// The oldest of another host; else the oldest.
+void Reception::make_room(const std::string& why) {
+  const Place remote =
+      std::find_if(arrivals_.begin(), arrivals_.end(), [](const Arrival& arrival) { return !arrival.local; });
+  drop(remote != arrivals_.end() ? remote : arrivals_.begin(), why + ", and it is the oldest");
+}
+
 void Reception::receive(Place arrival, Plane plane, const Frame& frame) {
   if (plane != Plane::control) return drop(arrival, "it broke the handshake");
   if (frame.kind == handshake::hello && !arrival->greeted) {
@@ -73,7 +108,7 @@ void Reception::receive(Place arrival, Plane plane, const Frame& frame) {
     arrival->hello = *hello;
     arrival->greeted = true;
     if (services_.contains(hello->key)) return answer(arrival);
-    if (hello->key.purpose != Purpose::mesh) refuse(arrival, handshake::Refusal::unknown_key);
+    if (hello->key.purpose == Purpose::join) refuse(arrival, handshake::Refusal::unknown_key);
     return;
   }
   const auto proof = handshake::decode_proof(frame.body);
@@ -109,8 +144,7 @@ void Reception::refuse(Place arrival, handshake::Refusal reason) {
 
 void Reception::drop(Place arrival, const std::string& why) {
   if (log::enabled(log::Subsystem::bootstrap)) {
-    log::info(log::Subsystem::bootstrap,
-              "dropped a connection of pid " + std::to_string(arrival->channel->peer_pid()) + ": " + why);
+    log::info(log::Subsystem::bootstrap, "dropped a connection of " + arrival->channel->peer_in_words() + ": " + why);
   }
   arrival->channel->stop();
   arrivals_.erase(arrival);

@@ -1,8 +1,9 @@
 // The serving side of connections: listens, admits strangers at bounded cost, hands authenticated channels on.
 //
 // Whoever serves a key (a root, a mesh) offers it here with its secret.  A connection of another user is dropped at
-// once, any other has limits::handshake_timeout_ms to prove itself, and the oldest unproved one makes room for a new
-// one. A connection for a mesh that is not there yet waits within that time: the peer was faster.  Loop thread only.
+// once where the kernel tells (not over TCP), any other has limits::handshake_timeout_ms to prove itself, and the
+// oldest unproved one makes room for a new one, those of TCP first.  A connection for a mesh that is not there yet
+// waits within that time: the peer was faster.  Loop thread only.
 #pragma once
 
 #include <functional>
@@ -29,7 +30,10 @@ class Reception {
   explicit Reception(Loop& loop) : loop_(loop) {}
   /// Throws Error.
   void listen(const std::string& name);
+  /// On the first free TCP port of the range; says which.  A port that it listens on already is shared.
+  std::uint16_t listen(const PortRange& range, const std::string& family);
   void unlisten(const std::string& name) { listeners_.erase(name); }
+  void unlisten(std::uint16_t port);
   void offer(const Key& key, Service service);
   void withdraw(const Key& key) { services_.erase(key); }
   /// Asks every service to leave; `done` runs when all have.
@@ -40,12 +44,14 @@ class Reception {
     Socket socket;
     std::unique_ptr<Watch> watch;
     std::unique_ptr<Timer> pause;
+    int users = 1;
   };
   struct Arrival {
     std::shared_ptr<Channel> channel;
     std::unique_ptr<Timer> deadline;
     handshake::Hello hello;
     Nonce nonce = {};
+    bool local = true;        // of this host, by a Unix socket
     bool greeted = false;     // said hello
     bool challenged = false;  // was answered
   };
@@ -53,6 +59,8 @@ class Reception {
   void watch(Listener& listener);
   void accept(Listener& listener);
   void admit(Socket socket);
+  /// Gives up the arrival that has the least claim.  There is one.
+  void make_room(const std::string& why);
   void receive(Place arrival, Plane plane, const Frame& frame);
   void answer(Place arrival);
   void refuse(Place arrival, handshake::Refusal reason);

@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "control/interfaces.h"
 #include "control/thread.h"
 #include "control/words.h"
 
@@ -17,6 +18,14 @@ using std::chrono::milliseconds;
 Root::Root(ControlThread& thread, RootAddress address)
     : thread_(thread), address_(std::move(address)), timer_(thread.loop()) {
   if (address_.derived) thread_.reception().listen(address_.name);
+  if (address_.derived && address_.networked()) {
+    try {
+      thread_.reception().listen(PortRange{address_.port, address_.port}, socket_family());
+    } catch (const Error&) {
+      thread_.reception().unlisten(address_.name);
+      throw;
+    }
+  }
   Service service;
   service.secret = address_.secret;
   service.accept = [this](std::shared_ptr<Channel> channel, View body) { accept(std::move(channel), body); };
@@ -133,7 +142,9 @@ void Root::fail(const Error& error) {
 void Root::withdraw() {
   if (!std::exchange(offered_, false)) return;
   thread_.reception().withdraw(address_.key());
-  if (address_.derived) thread_.reception().unlisten(address_.name);
+  if (!address_.derived) return;
+  thread_.reception().unlisten(address_.name);
+  if (address_.networked()) thread_.reception().unlisten(address_.port);
 }
 
 void Root::end() { thread_.roots().erase(this); }
@@ -166,14 +177,24 @@ UniqueId serve(RootAddress address) {
 
 UniqueId create_unique_id() {
   RootAddress address;
-  address.name = ControlThread::get().listener_name();
+  ControlThread& thread = ControlThread::get();
+  thread.call([&] { address.addresses = thread.addresses(); });
+  address.name = thread.listener_name();
+  address.port = address.addresses.front().port;
   address.root = random_number();
   address.secret = random_secret();
   return serve(std::move(address));
 }
 
-UniqueId create_derived_root(const std::string& name, const std::string& secret) { return serve(derive(name, secret)); }
+UniqueId create_derived_root(const Rendezvous& rendezvous) { return serve(derive(rendezvous)); }
 
-UniqueId derived_unique_id(const std::string& name, const std::string& secret) { return encode(derive(name, secret)); }
+UniqueId derived_unique_id(const Rendezvous& rendezvous) {
+  RootAddress address = derive(rendezvous);
+  // This host's own name is never looked up: who has it shares the socket with rank 0.
+  if (rendezvous.port != 0 && rendezvous.host != host_name()) {
+    address.addresses = resolve(rendezvous.host, rendezvous.port);
+  }
+  return encode(address);
+}
 
 }  // namespace rondo::control

@@ -1,8 +1,7 @@
-// Control sockets: abstract Unix stream sockets, and the TCP sockets of a set-up; non-blocking, close-on-exec, listed
-// with the fork guard.
+// Control sockets: abstract Unix and TCP stream sockets, non-blocking, close-on-exec, listed with the fork guard.
 //
-// The one file to change when control connections also run over TCP: everything above sees only streams of bytes, and
-// credentials where the kernel vouches for them.
+// Everything above sees only streams of bytes, and credentials and descriptors where the kernel passes them: on Unix
+// sockets alone.
 #pragma once
 
 #include <sys/types.h>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/descriptor.h"
+#include "control/address.h"
 
 namespace rondo::control {
 
@@ -38,10 +38,26 @@ Socket accept_from(const Socket& listener) noexcept;
 /// Connects at once, or an empty socket with errno: ECONNREFUSED (nobody listens), EAGAIN (the queue is full).
 Socket connect_to(const std::string& name) noexcept;
 
-/// Listens on a TCP port of 127.0.0.1 that the kernel chooses.  Throws Error.
-Socket listen_on_loopback(std::uint16_t& port);
-/// Begins to connect; writable when it has ended.  Or an empty socket with errno.
-Socket connect_to_loopback(std::uint16_t port) noexcept;
+/// Ports to listen on, both included; 0 to 0: the kernel chooses one.
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+};
+/// RONDO_PORT_RANGE.  Throws Error.
+PortRange port_range();
+/// Listens on all addresses of this host, or on those of one family ("AF_INET", "AF_INET6"; "": both), on the first
+/// free port of the range, and says which.  Throws Error: no port is free.
+Socket listen_on(const PortRange& range, const std::string& family, std::uint16_t& port);
+/// Begins to connect; the socket is writable when it has ended, and outcome_of() then says how.  Or an empty socket
+/// with errno.
+Socket begin_to_connect(const Address& address) noexcept;
+/// 0, or what went wrong.
+int outcome_of(const Socket& connecting) noexcept;
+/// Small frames leave at once, and a host that is gone is noticed (see limits::tcp_keepalive_s).  For TCP sockets.
+void tune(const Socket& socket) noexcept;
+bool is_unix(const Socket& socket) noexcept;
+/// Of the other side of a TCP socket; an empty one where there is none.
+Address peer_address(const Socket& socket) noexcept;
 
 struct Credentials {
   pid_t pid = 0;  // 0: not visible from here

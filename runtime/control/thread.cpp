@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "control.h"
 #include "control/fork_guard.h"
+#include "control/interfaces.h"
 #include "control/root.h"
 
 namespace rondo::control {
@@ -68,6 +69,23 @@ void ControlThread::say_goodbye() {
   serving.store(false, std::memory_order_release);
   thread.loop_.stop();
   if (in_time) thread.thread_.join();  // else a hook may wait for a thread that is gone
+}
+
+std::uint16_t ControlThread::port() {
+  if (port_ == 0) port_ = reception_.listen(port_range(), socket_family());
+  return port_;
+}
+
+const std::vector<Address>& ControlThread::addresses() {
+  if (!addresses_.empty()) return addresses_;
+  const InterfaceChoice choice = choose_interfaces();
+  const std::uint16_t listening = port();
+  for (const Interface& interface : choice.interfaces) {
+    if (addresses_.size() == limits::addresses_max) break;
+    addresses_.push_back(interface.address);
+    addresses_.back().port = listening;
+  }
+  return addresses_;
 }
 
 void ControlThread::call(const std::function<void()>& task) {

@@ -6,8 +6,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/doorbell.h"
+#include "control/address.h"
 #include "control/loop.h"
 #include "control/reception.h"
 
@@ -28,6 +30,11 @@ class ControlThread {
   Reception& reception() noexcept { return reception_; }
   Doorbell& doorbell() noexcept { return doorbell_; }
   const std::string& listener_name() const noexcept { return listener_name_; }
+  /// The TCP port on which this process listens from the first call on.  Throws Error.  Loop thread only.
+  std::uint16_t port();
+  /// Where ranks of other hosts reach this process, at that port: limits::addresses_max at most.  Throws Error.  Loop
+  /// thread only.
+  const std::vector<Address>& addresses();
   /// The roots of this process.  Loop thread only.
   std::map<const Root*, std::unique_ptr<Root>>& roots() noexcept { return roots_; }
   /// Runs `task` on the control thread and waits for it; throws the Error that it threw.
@@ -42,6 +49,8 @@ class ControlThread {
   Loop loop_;
   Reception reception_;
   std::string listener_name_;
+  std::uint16_t port_ = 0;  // 0: none yet
+  std::vector<Address> addresses_;
   std::map<const Root*, std::unique_ptr<Root>> roots_;
   std::thread thread_;
 };

@@ -55,16 +55,16 @@ void check_not_forked() {
   if (fake::world().forked) throw Error(Code::invalid_usage, "forked");
 }
 
-UniqueId create_unique_id() { return derived_unique_id("random", ""); }
-UniqueId create_derived_root(const std::string& name, const std::string& secret) {
-  UniqueId id = derived_unique_id(name, secret);
+UniqueId create_unique_id() { return derived_unique_id({"random", ""}); }
+UniqueId create_derived_root(const Rendezvous& rendezvous) {
+  UniqueId id = derived_unique_id(rendezvous);
   id.bytes[127] = std::byte{'s'};  // served here
   return id;
 }
-UniqueId derived_unique_id(const std::string& name, const std::string&) {
+UniqueId derived_unique_id(const Rendezvous& rendezvous) {
   UniqueId id;
   std::string text = "r:";
-  text += name;
+  text += rendezvous.name;
   std::memcpy(id.bytes, text.data(), std::min<std::size_t>(text.size(), 120));
   return id;
 }

@@ -177,7 +177,7 @@ TEST_CASE("a derived rendezvous: others may come first, again and again") {
     for (int round = 0; round < 5; ++round) {
       if (rank == 0 && round == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
       const auto id =
-          rank == 0 ? control::create_derived_root(name, "a secret") : control::derived_unique_id(name, "a secret");
+          rank == 0 ? control::create_derived_root({name, "a secret"}) : control::derived_unique_id({name, "a secret"});
       check_membership(join(id, rank, 3, in_seconds(10)), board, rank, 3);
     }
   });
@@ -187,15 +187,17 @@ TEST_CASE("a derived rendezvous: others may come first, again and again") {
 TEST_CASE("a derived rendezvous that nobody serves, or of another secret") {
   const std::string name = "rondo-test-" + std::to_string(::getpid());
   World world(1, [name](int, Board&) {
-    std::string sentence =
-        sentence_of(Code::timeout, [&] { join(control::derived_unique_id(name, "s"), 1, 2, in_seconds(0.3)); });
+    std::string sentence = sentence_of(Code::timeout, [&] {
+      join(control::derived_unique_id({name, "s"}), 1, 2, in_seconds(0.3));
+    });
     expect(contains(sentence, "rank 0 does not serve the rendezvous '" + name + "'"), sentence);
-    control::create_derived_root(name, "one");
-    sentence =
-        sentence_of(Code::timeout, [&] { join(control::derived_unique_id(name, "two"), 1, 2, in_seconds(0.3)); });
-    sentence_of(Code::invalid_usage, [&] { control::create_derived_root(name, "one"); });
-    sentence_of(Code::invalid_usage, [&] { control::create_derived_root(name, "three"); });
-    sentence_of(Code::invalid_argument, [&] { control::create_derived_root(std::string(65, 'x'), "s"); });
+    control::create_derived_root({name, "one"});
+    sentence = sentence_of(Code::timeout, [&] {
+      join(control::derived_unique_id({name, "two"}), 1, 2, in_seconds(0.3));
+    });
+    sentence_of(Code::invalid_usage, [&] { control::create_derived_root({name, "one"}); });
+    sentence_of(Code::invalid_usage, [&] { control::create_derived_root({name, "three"}); });
+    sentence_of(Code::invalid_argument, [&] { control::create_derived_root({std::string(65, 'x'), "s"}); });
   });
   CHECK(world.trouble() == "");
 }

@@ -2,12 +2,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -139,4 +141,47 @@ TEST_CASE("a failure that a rank tells reaches all, once, with its sentence") {
     });
     CHECK(world.trouble() == "");
   }
+}
+
+namespace {
+
+/// The data sockets that came, by index.
+std::map<std::uint32_t, Descriptor> sockets_of(Rank& rank, int peer, int count) {
+  std::map<std::uint32_t, Descriptor> sockets;
+  for (int i = 0; i < count; ++i) {
+    Frame frame = rank.frame(peer);
+    SocketPlace place;
+    expect(frame.kind == socket_frame && frame.body.size() == sizeof place && frame.descriptors.size() == 1,
+           "a socket");
+    std::memcpy(&place, frame.body.data(), sizeof place);
+    expect(place.count == static_cast<std::uint32_t>(count), "its place");
+    expect(sockets.emplace(place.index, std::move(frame.descriptors[0])).second, "each once");
+  }
+  return sockets;
+}
+
+}  // namespace
+
+TEST_CASE("data sockets come in pairs, with nothing of the set-up left in their streams") {
+  World world(2, [](int me, Board& board) {
+    Rank rank(shared_id(board, me), me, 2);
+    constexpr int count = 64;
+    Wire& wire = rank.wire(1 - me);
+    if (me == 0) wire.connect_sockets(count);
+    for (auto& [index, socket] : sockets_of(rank, 1 - me, count)) {
+      const auto word = static_cast<unsigned char>(index);
+      expect(::send(socket.get(), &word, 1, MSG_NOSIGNAL) == 1, "room for a word");
+      expect((::fcntl(socket.get(), F_GETFD) & FD_CLOEXEC) != 0, "close-on-exec");
+      expect((::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) != 0, "non-blocking");
+      ::fcntl(socket.get(), F_SETFL, 0);
+      ::shutdown(socket.get(), SHUT_WR);
+      unsigned char heard[2] = {0xff, 0xff};
+      expect(::recv(socket.get(), heard, 2, MSG_WAITALL) == 1 && heard[0] == word, "the word, and no more");
+    }
+    ++board.counters[0];
+    expect(board.await(0, 2), "both");
+    rank.close();
+    expect(rank.failure_count() == 0, "no failure");
+  });
+  CHECK(world.trouble() == "");
 }

@@ -30,10 +30,10 @@ TEST_CASE("unique ids carry what they were given") {
   CHECK(back.root == address.root);
   CHECK(back.secret == address.secret);
   CHECK(!back.derived);
-  CHECK(derive("a", "b").secret == derive("a", "b").secret);
-  CHECK(derive("a", "b").secret != derive("a", "c").secret);
-  CHECK(derive("a", "b").secret != derive("b", "b").secret);
-  CHECK(decode(encode(derive("a", "b"))).derived);
+  CHECK(derive({"a", "b"}).secret == derive({"a", "b"}).secret);
+  CHECK(derive({"a", "b"}).secret != derive({"a", "c"}).secret);
+  CHECK(derive({"a", "b"}).secret != derive({"b", "b"}).secret);
+  CHECK(decode(encode(derive({"a", "b"}))).derived);
 }
 
 TEST_CASE("proofs depend on all that they cover") {
