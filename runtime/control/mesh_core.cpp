@@ -67,8 +67,7 @@ void MeshCore::start(Deadline deadline) {
 Call MeshCore::call_to(int to, Use use) const {
   Call call;
   const Member& callee = membership_.members[static_cast<std::size_t>(to)];
-  const bool near = callee.host_key == membership_.members[static_cast<std::size_t>(rank_)].host_key;
-  if (near || callee.addresses.empty()) call.name = callee.listener;
+  call.name = callee.listener;  // on another host nobody has that name
   call.addresses = in_order_of_promise(callee.addresses);
   call.key = key_of(membership_, to);
   call.secret = secret_of(membership_);

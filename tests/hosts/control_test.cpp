@@ -1,6 +1,4 @@
 // Ranks on several hosts: they join by the addresses of a unique id, talk, and see each other die.
-#include "hosts.h"
-
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,6 +10,7 @@
 #include "../control/processes.h"
 #include "../control/rank.h"
 #include "../process/ranks.h"
+#include "hosts.h"
 
 using namespace rondo;
 using namespace rondo::test;
@@ -52,14 +51,13 @@ TEST_CASE("ranks of two and three hosts join by an id, and every pair talks") {
   }
 }
 
-TEST_CASE("collectives over TCP between hosts are exact") {
+TEST_CASE("collectives between hosts are exact") {
   for (const int count : {2, 3}) {
     const Hosts hosts(count);
     const int ranks = count + 1;
     const Shared<Meeting> meeting;
     const std::string trouble = run_ranks(Ranks::processes, ranks, [&](int rank) {
       hosts.enter(rank % count);
-      ::setenv("RONDO_TRANSPORT", "tcp", 1);
       ::setenv("NCCL_NSOCKS_PERTHREAD", "2", 1);
       const ncclComm_t comm = meeting->join(0, rank, ranks);
       for (const std::size_t elements : {std::size_t{1}, std::size_t{1000}, std::size_t{1} << 20}) {
