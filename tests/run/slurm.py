@@ -1,7 +1,7 @@
-"""A Slurm cluster of one node: munged, slurmctld and slurmd of this user (root), for the life of a `with` block.
+"""A Slurm cluster: munged, slurmctld and a slurmd a node, of this user (root), for the life of a `with` block.
 
-All its files, sockets and logs are in one folder that is removed at the end; its daemons listen on loopback, on free
-ports.  `missing()` says what keeps it from running here.
+Its one node is this machine, whose daemons listen on loopback; or its nodes are hosts of tests/hosts.  All its files,
+sockets and logs are in one folder that is removed at the end.  `missing()` says what keeps it from running here.
 """
 import os
 import shutil
@@ -15,7 +15,7 @@ PATIENCE_S = 60
 
 CONFIGURATION = """
 ClusterName=rondotest
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({address})
 SlurmctldPort={controller_port}
 SlurmdPort={node_port}
 SlurmUser=root
@@ -24,9 +24,9 @@ AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
 CredType=cred/munge
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SwitchType=switch/none
@@ -37,7 +37,7 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SlurmdParameters=config_overrides
 ReturnToService=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs=8 State=UNKNOWN
+{nodes}
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -60,7 +60,20 @@ def free_ports(count):
     return ports
 
 
+class Node:
+    """This machine."""
+    name = socket.gethostname().split(".")[0]
+    address = "127.0.0.1"
+
+    @staticmethod
+    def command(*command):
+        return list(command)
+
+
 class Cluster:
+    def __init__(self, nodes=(Node,)):
+        self.nodes = nodes
+
     def __enter__(self):
         self.folder = tempfile.mkdtemp(prefix="rondo-slurm-")
         self.daemons = []
@@ -82,36 +95,42 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self):
-        for name in ("state", "spool"):
-            os.mkdir(os.path.join(self.folder, name))
+        os.mkdir(os.path.join(self.folder, "state"))
         os.chmod(self.folder, 0o711)  # munged wants its folder closed to writers
         key = os.path.join(self.folder, "munge.key")
         with open(key, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.write(os.urandom(128))
-        host = socket.gethostname().split(".")[0]
         controller_port, node_port = free_ports(2)
         configuration = os.path.join(self.folder, "slurm.conf")
         with open(configuration, "w") as file:
-            file.write(CONFIGURATION.format(host=host, folder=self.folder, controller_port=controller_port,
-                                            node_port=node_port))
+            nodes = "\n".join(f"NodeName={node.name} NodeAddr={node.address} CPUs=8 State=UNKNOWN"
+                              for node in self.nodes)
+            file.write(CONFIGURATION.format(host=self.nodes[0].name, address=self.nodes[0].address, folder=self.folder,
+                                            controller_port=controller_port, node_port=node_port, nodes=nodes))
         self.environment = {**os.environ, "SLURM_CONF": configuration}
-        self.daemon("munged", "--foreground", "--force", "--key-file=" + key,
+        self.daemon(Node, "munged", "--foreground", "--force", "--key-file=" + key,
                     *(f"--{what}-file={self.folder}/munge.{what}" for what in ("pid", "log", "seed")),
                     f"--socket={self.folder}/munge.socket")
         self.until(lambda: os.path.exists(f"{self.folder}/munge.socket"), "munged does not listen")
-        self.daemon("slurmctld", "-D", "-f", configuration)
-        self.daemon("slurmd", "-D", "-f", configuration)
-        self.until(self.idle, "the node does not become idle")
+        self.daemon(self.nodes[0], "slurmctld", "-D", "-f", configuration)
+        for node in self.nodes:
+            self.daemon(node, "slurmd", "-D", "-f", configuration, "-N", node.name)
+        self.until(self.idle, "the nodes do not become idle")
 
-    def daemon(self, name, *arguments):
+    def daemon(self, node, name, *arguments):
         path = shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin")
-        with open(os.path.join(self.folder, name + ".out"), "w") as log:
-            self.daemons.append(subprocess.Popen([path, *arguments], env=self.environment, stdin=subprocess.DEVNULL,
-                                                 stdout=log, stderr=subprocess.STDOUT))
+        with open(os.path.join(self.folder, name + ".out"), "a") as log:
+            self.daemons.append(subprocess.Popen(node.command(path, *arguments), env=self.environment,
+                                                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT))
+
+    def srun(self, *arguments):
+        """The command that runs srun in this cluster, with SLURM_CONF set."""
+        return self.nodes[0].command("srun", *arguments)
 
     def idle(self):
-        told = subprocess.run(["sinfo", "-h", "-o", "%T"], env=self.environment, capture_output=True, text=True)
-        return told.stdout.strip() == "idle"
+        told = subprocess.run(self.nodes[0].command("sinfo", "-h", "-N", "-o", "%T"), env=self.environment,
+                              capture_output=True, text=True)
+        return told.stdout.split() == ["idle"] * len(self.nodes)
 
     def until(self, condition, complaint):
         end = time.monotonic() + PATIENCE_S

@@ -4,81 +4,16 @@ Usage: test_launchers.py RONDO LIBRARY SANITIZE TORCH.  TORCH is a Python that c
 is.  A launcher that is not installed skips its tests.
 """
 import os
-import re
 import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import unittest
 
-import program
 import slurm
-
-RONDO = LIBRARY = SANITIZE = TORCH = ""
-PATIENCE_S = 120
-OTHERS = re.compile("(RANK|WORLD_SIZE)$|(LOCAL|MASTER|NCCL|RONDO|TORCHELASTIC|OMPI|PMI|PMIX|MPI|SLURM)_")
-
-
-def clean(**more):
-    """This environment without what any launcher or user has set of ours, and with INFO lines."""
-    kept = {name: value for name, value in os.environ.items() if not OTHERS.match(name)}
-    return {**kept, "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT", "RONDO_TIMEOUT": "60", **more}
-
-
-def start(command, environment):
-    return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, start_new_session=True)
-
-
-def end(job):
-    try:
-        out, err = job.communicate(timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(job.pid, signal.SIGKILL)
-        raise
-    return job.returncode, out, err
-
-
-class Jobs(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.first = program.compile_first(LIBRARY, SANITIZE, cls.folder.name)
-        cls.wrapper = os.path.join(cls.folder.name, "wrapper")
-        with open(cls.wrapper, "w") as file:
-            file.write('#!/bin/sh\n"$@"\nexit $?\n')
-        os.chmod(cls.wrapper, 0o755)
-        with open(os.path.join(cls.folder.name, "key"), "w",
-                  opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-            cls.key = file.name
-            file.write("a key of 20 letters!\n")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    def meets(self, command, rendezvous, ranks=3, **more):
-        """Runs the job; every rank must have met there, and the sums must be right.  Returns what was logged."""
-        return self.check(end(start(command, clean(**more))), rendezvous, ranks)
-
-    def check(self, ended, rendezvous, ranks=3):
-        status, out, err = ended
-        self.assertEqual((status, sorted(out.splitlines())), (0, program.sums(ranks)), err)
-        for rank in range(ranks):
-            self.assertRegex(err, rf"rendezvous: rank {rank} of {ranks} by {rendezvous}")
-        return err
-
-    def meet_apart(self, commands, rendezvous):
-        """Jobs at the same time: none meets the ranks of another."""
-        jobs = [start(command, clean()) for command in commands]
-        for ended in [end(job) for job in jobs]:
-            self.check(ended, rendezvous)
-
+from jobs import Jobs, clean, end, start
 
 class RondoRun(Jobs):
     def command(self, *flags):
-        return [RONDO, "run", "-n", "3", *flags, "--", self.first]
+        return [Jobs.rondo, "run", "-n", "3", *flags, "--", self.first]
 
     def test_by_the_jobs_name(self):
         err = self.meets(self.command(), r"rondo run, at abstract socket rondo-\S+ by RONDO_JOB_NAME, with a secret")
@@ -131,9 +66,9 @@ class Mpirun(Jobs):
 
 class Torchrun(Jobs):
     def command(self, *flags):
-        if not os.access(TORCH, os.X_OK):
+        if not os.access(Jobs.torch, os.X_OK):
             self.skipTest("torch is not installed: tools/dev torch installs it")
-        return [TORCH, "-m", "torch.distributed.run", *flags, "--no-python", "--nproc-per-node", "3", self.first]
+        return [Jobs.torch, "-m", "torch.distributed.run", *flags, "--no-python", "--nproc-per-node", "3", self.first]
 
     def test_it_meets_behind_its_own_port(self):
         port = slurm.free_ports(1)[0]
@@ -152,7 +87,7 @@ class Srun(Jobs):
             self.skipTest(why)
         with slurm.Cluster() as cluster:
             def meets(where, **more):
-                self.meets(["srun", "-n", "3", self.wrapper, self.first], where,
+                self.meets(cluster.srun("-n", "3", self.wrapper, self.first), where,
                            SLURM_CONF=cluster.environment["SLURM_CONF"], **more)
             meets(r"srun, at abstract socket rondo-\d+-slurm-\d+\.\d+ by the job's number, unauthenticated")
             meets(r"srun, at abstract socket rondo-\S+ by NCCL_COMM_ID, with a secret", RONDO_PSK_FILE=self.key,
@@ -160,8 +95,5 @@ class Srun(Jobs):
 
 
 if __name__ == "__main__":
-    TORCH = sys.argv.pop(4)
-    SANITIZE = sys.argv.pop(3)
-    LIBRARY = os.path.abspath(sys.argv.pop(2))
-    RONDO = os.path.abspath(sys.argv.pop(1))
+    Jobs.take_arguments(sys.argv)
     unittest.main()
