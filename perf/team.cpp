@@ -1,14 +1,13 @@
-// See team.h.  One process: the ranks meet by an id of their own.  Several (WORLD_SIZE, as rondo run or torchrun set
-// it): rondoCommInitFromEnv joins the processes, and where a process has several ranks, rank 0's id travels through
-// that.
+// See team.h.  One process: the ranks meet by an id of their own.  Several, where a launcher says so:
+// rondoCommInitFromEnv joins the processes, and where a process has several ranks, rank 0's id travels through that.
 #include "team.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <thread>
 
 #include "runtime/rondo.h"
@@ -55,9 +54,13 @@ std::vector<std::byte> Team::exchange(const std::byte* mine, std::size_t bytes) 
 
 namespace {
 
-int processes() {
-  const char* size = std::getenv("WORLD_SIZE");
-  return size ? std::max(1, std::atoi(size)) : 1;  // rondoCommInitFromEnv complains about anything wrong
+// Whether rondo run, torchrun, mpirun or srun has started several processes; rondoCommInitFromEnv knows the rest.
+bool launched() {
+  for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const char* size = std::getenv(name);
+    if (size && std::string_view(size) != "1") return true;
+  }
+  return false;
 }
 
 // Joins ranks [first, first + members.size()).
@@ -88,21 +91,22 @@ void run_threads(int threads, const std::function<void(int)>& body) {
 
 void run_team(const Options& options, const std::function<void(const Team&)>& program) {
   if (options.timeout_s > 0) setenv("RONDO_TIMEOUT", std::to_string(options.timeout_s).c_str(), 1);
-  const int world_size = processes();
-  const int mine = options.threads * options.ranks_per_thread;
-  const int ranks = world_size * mine;
+  int world_size = 1;
   Member world;
-  if (world_size > 1) {
+  if (launched()) {
     check(rondoCommInitFromEnv(&world.communicator), "rondoCommInitFromEnv");
     check(ncclCommUserRank(world.communicator, &world.rank), "ncclCommUserRank");
+    check(ncclCommCount(world.communicator, &world_size), "ncclCommCount");
   }
+  const int mine = options.threads * options.ranks_per_thread;
+  const int ranks = world_size * mine;
   std::vector<Member> members(static_cast<std::size_t>(mine));
   ncclUniqueId id{};
-  if (ranks == world_size && world_size > 1) {
+  if (ranks == world_size && world.communicator) {
     members[0] = world;
   } else {
     if (world.rank == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-    if (world_size > 1)
+    if (world.communicator)
       check(ncclBroadcast(&id, &id, sizeof id, ncclUint8, 0, world.communicator, nullptr), "passing on the id");
     if (!options.parallel_init) join(members, id, world.rank * mine, ranks);
   }

@@ -57,6 +57,14 @@ class Mpirun(Jobs):
                 err = self.meets(self.launcher(name) + [self.first], ".*, with a secret", RONDO_PSK_FILE=self.key)
                 self.assertNotIn("unauthenticated", err)
 
+    def test_the_performance_programs_are_ranks_of_the_job(self):
+        measure = os.path.join(os.path.dirname(os.path.dirname(Jobs.library)), "perf", "all_reduce_perf")
+        for name in ("mpirun.openmpi", "mpirun.mpich"):
+            with self.subTest(name):
+                status, out, err = end(start(self.launcher(name, 2) + [measure, "-b", "1K", "-e", "1K"], clean()))
+                self.assertEqual(status, 0, err)
+                self.assertEqual([line.split()[2] for line in out.splitlines() if "host memory" in line], ["0", "1"])
+
     def test_what_is_left_of_another_launcher_is_warned_of(self):
         left = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "4000"}
         status, out, err = end(start(self.launcher("mpirun.openmpi", 1) + [self.first], clean(**left)))
