@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace rondo::tcp {
 namespace {
@@ -147,6 +148,10 @@ Receiver::Receiver(std::vector<int> sockets, Peer& peer)
     streams_[i].socket = sockets[i];
     streams_[i].next = i;
   }
+  while (free_count_ < free_.size()) {
+    free_[free_count_] = payloads_.get() + free_count_ * limits::slot_bytes;
+    ++free_count_;
+  }
 }
 
 const Message* Receiver::peek() noexcept {
@@ -158,7 +163,9 @@ const Message* Receiver::peek() noexcept {
 }
 
 void Receiver::release() noexcept {
-  slots_[received_ % limits::credits].complete = false;
+  Slot& slot = slots_[received_ % limits::credits];
+  slot.complete = false;
+  if (slot.room != nullptr) free_[free_count_++] = std::exchange(slot.room, nullptr);
   ++received_;
   landing_ = nullptr;
 }
@@ -240,7 +247,9 @@ bool Receiver::open(Stream& stream) noexcept {
   stream.has_header = true;
   stream.got = 0;
   const bool lands = landing_ != nullptr && stream.next == received_ && bytes == landing_bytes_;
-  stream.target = lands ? landing_ : payloads_.get() + stream.next % limits::credits * limits::slot_bytes;
+  std::byte*& room = slots_[stream.next % limits::credits].room;
+  if (!lands) room = free_[--free_count_];
+  stream.target = lands ? landing_ : room;
   return true;
 }
 

@@ -130,6 +130,7 @@ class Receiver final : public ReceiveEnd {
   };
   struct Slot {
     bool complete = false;
+    std::byte* room = nullptr;  // of ours, where its bytes are not landed
     Message message;
   };
   void fill(Stream& stream, std::uint64_t end) noexcept;
@@ -144,6 +145,8 @@ class Receiver final : public ReceiveEnd {
   std::vector<Stream> streams_;
   std::array<Slot, limits::credits> slots_;
   std::unique_ptr<std::byte[]> payloads_;
+  std::array<std::byte*, limits::credits> free_;  // rooms; the last one is the one used last, and hot in the cache
+  std::size_t free_count_ = 0;
   std::uint64_t received_ = 0;
   std::byte* landing_ = nullptr;  // of message received_, if it has landing_bytes_
   std::size_t landing_bytes_ = 0;
