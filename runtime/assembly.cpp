@@ -1,5 +1,6 @@
 // The only file that names concrete transports and kernels: it puts a communicator together.
 #include <algorithm>
+#include <utility>
 
 #include "base/env.h"
 #include "base/limits.h"
@@ -26,18 +27,22 @@ int sockets_per_link() {
   return static_cast<int>(sockets);
 }
 
-LinkPolicy link_policy(const control::Membership& membership) {
+LinkPolicy link_policy() {
   LinkPolicy policy{env::choice("RONDO_TRANSPORT", {"shm", "tcp"}), false};
   if (env::integer("NCCL_SHM_DISABLE", 0, 1) != 0) {
     if (policy.only == "shm") throw Error(Code::invalid_usage, "RONDO_TRANSPORT=shm, but NCCL_SHM_DISABLE=1");
     policy.only = "tcp";
   }
+  return policy;
+}
+
+/// Whether schedules are chosen for links between hosts.
+bool links_are_far(const LinkPolicy& policy, const control::Membership& membership) {
   const auto& members = membership.members;
   const bool one_host = std::all_of(members.begin(), members.end(), [&](const control::Member& member) {
     return member.host_key == members.front().host_key;
   });
-  policy.far = policy.only == "tcp" || (policy.only.empty() && !one_host);
-  return policy;
+  return policy.only == "tcp" || (policy.only.empty() && !one_host);
 }
 
 }  // namespace
@@ -45,11 +50,14 @@ LinkPolicy link_policy(const control::Membership& membership) {
 std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, int rank, int ranks,
                                                    const Options& options) {
   control::check_not_forked();
+  LinkPolicy policy = link_policy();  // before the other ranks are met: what is wrong here is no matter of theirs
+  const int sockets = sockets_per_link();
   const auto deadline = control::Clock::now() + std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000));
   const control::Membership membership = control::join(id, rank, ranks, deadline);
-  Parts parts{{}, link_policy(membership), host_reducer()};
+  policy.far = links_are_far(policy, membership);
+  Parts parts{{}, std::move(policy), host_reducer()};
   parts.transports.push_back(make_shm_transport(control::doorbell()));
-  parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets_per_link()));
+  parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets));
   return make_communicator(membership, std::move(parts), options, deadline);
 }
 
