@@ -26,7 +26,32 @@ void Batch::add(ncclComm* comm, const Call& call, const void* device_scalar, boo
   if (held) comm->held.fetch_add(1);
 }
 
+Batch Batch::split_messages() {
+  Batch messages;
+  messages.calls_.reserve(calls_.size());
+  messages.references_.reserve(calls_.size());
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < calls_.size(); ++i) {
+    if (calls_[i].call.kind == CollectiveKind::send_recv) {
+      messages.calls_.push_back(calls_[i]);
+      messages.references_.push_back(references_[i]);
+    } else {
+      calls_[kept] = calls_[i];
+      references_[kept++] = references_[i];
+    }
+  }
+  calls_.resize(kept);
+  references_.resize(kept);
+  return messages;
+}
+
 void Batch::take_turns() noexcept {
+  for (std::size_t i = 0, collectives = 0; i < calls_.size(); ++i) {
+    if (calls_[i].call.kind == CollectiveKind::send_recv) continue;
+    std::rotate(calls_.begin() + collectives, calls_.begin() + i, calls_.begin() + i + 1);
+    std::rotate(references_.begin() + collectives, references_.begin() + i, references_.begin() + i + 1);
+    ++collectives;
+  }
   for (std::size_t i = 0; i < calls_.size(); ++i) {
     if (std::exchange(references_[i].held, false)) references_[i].comm->held.fetch_sub(1);
     calls_[i].turn = calls_[i].communicator->take_turn();
@@ -112,7 +137,21 @@ ncclResult_t run_jobs(const std::vector<std::function<ncclResult_t()>>& jobs) {
   return result;
 }
 
+/// Where a communicator's calls are spread over queues, its sends and receives go behind all collectives.
+void put_messages_last(std::vector<Lane>& lanes) {
+  const std::size_t count = lanes.size();
+  if (count < 2) return;
+  for (std::size_t i = 0; i < count; ++i) {
+    lanes.reserve(lanes.size() + 1);
+    Batch messages = lanes[i].batch.split_messages();
+    if (messages.empty()) continue;
+    lanes.push_back(Lane{lanes[i].queue, std::move(messages), {}});
+  }
+  std::erase_if(lanes, [](const Lane& lane) { return lane.batch.empty(); });
+}
+
 ncclResult_t run_lanes(std::vector<Lane> lanes) {
+  put_messages_last(lanes);
   std::vector<std::unique_ptr<Queue::Item>> items(lanes.size());
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (lanes[i].queue == nullptr) continue;

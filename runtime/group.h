@@ -3,7 +3,7 @@
 // A group is a thread's: between ncclGroupStart and ncclGroupEnd its calls are collected in batches, one a queue (or
 // the calling thread), and the outermost End takes their turns in the order in which they were called and runs them.
 // A communicator's calls that alternate between queues start a new batch at each change, so that the turns of a
-// communicator in one batch follow each other.
+// communicator in one batch follow each other.  Collectives precede sends and receives.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,10 @@ class Batch {
   /// `held`: counts among the references that Abort does not wait for, until take_turns().  `device_scalar`, unless
   /// null, is read when the call runs.  Throws only before it has changed anything.
   void add(ncclComm* comm, const Call& call, const void* device_scalar, bool held);
-  /// Fixes the places of all calls; from now on the batch must be run.
+  /// Takes the sends and receives out.  Throws only before it has changed anything.
+  Batch split_messages();
+  /// Fixes the places of all calls, collectives before sends and receives, so that ranks that list them in other orders
+  /// use their links in one order; from now on the batch must be run.
   void take_turns() noexcept;
   /// Runs the calls; the code and the sentence of the first failure.  The batch is empty afterwards.
   Status run(Patience patience, std::string& sentence) noexcept;

@@ -337,15 +337,21 @@ ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, n
 /* The same in place. */
 ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                        cudaStream_t stream);
-/* Not built yet. */
+/* Root gets the reduction; recvbuff is written on root only.  In place: recvbuff == sendbuff. */
 ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
                         int root, ncclComm_t comm, cudaStream_t stream);
+/* Block r of recvbuff = this rank's block in rank r's sendbuff; `count` elements a block.  Not in place. */
 ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
                           cudaStream_t stream);
+/* Root gets all ranks' `count` elements, by rank.  In place: sendbuff == recvbuff + rank * count. */
 ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                         ncclComm_t comm, cudaStream_t stream);
+/* Rank r gets block r of root's sendbuff.  In place: recvbuff == sendbuff + rank * count. */
 ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                          ncclComm_t comm, cudaStream_t stream);
+/* One message to `peer`, which may be this rank.  Messages of a pair of ranks meet their ncclRecv in order, with the
+ * same count and type.  Outside a group it may wait for the receiver; several that depend on each other, or a send to
+ * itself, belong in one group, in which collectives precede sends and receives. */
 ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,

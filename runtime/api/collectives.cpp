@@ -21,8 +21,34 @@ struct Request {
   std::size_t count;
   int type;  // ncclDataType_t, and perhaps none: only an int may hold any value
   int op;    // ncclRedOp_t; ncclSum where nothing is reduced
-  int root;  // 0 where there is none
+  int root;  // 0 where there is none; send_recv: the sender
+  int peer = 0;  // send_recv: the receiver
+  bool receives = false;
 };
+
+/// Blocks of `count` elements that this rank gives and gets (0: it has no such buffer), and where each begins in the
+/// one buffer when in place.
+struct Extent {
+  std::size_t in = 1, out = 1;
+  bool in_place = true;
+  std::size_t in_at = 0, out_at = 0;
+};
+
+inline Extent extent(const Request& request, const ncclComm& comm) noexcept {
+  const std::size_t all = static_cast<std::size_t>(comm.ranks), own = static_cast<std::size_t>(comm.rank);
+  const std::size_t at_root = request.root == comm.rank ? 1 : 0;
+  switch (request.kind) {
+    case CollectiveKind::all_reduce: return {};
+    case CollectiveKind::reduce: return {1, at_root};
+    case CollectiveKind::broadcast: return {at_root, 1};
+    case CollectiveKind::reduce_scatter: return {all, 1, true, 0, own};
+    case CollectiveKind::all_gather: return {1, all, true, own, 0};
+    case CollectiveKind::gather: return {1, all * at_root, true, own, 0};
+    case CollectiveKind::scatter: return {all * at_root, 1, true, 0, own};
+    case CollectiveKind::all_to_all: return {all, all, false};
+    default: return {request.receives ? 0u : 1u, request.receives ? 1u : 0u, false};
+  }
+}
 
 std::string hex(const void* pointer) {
   char text[32];
@@ -41,8 +67,14 @@ std::string hex(const void* pointer) {
     wrong("root " + std::to_string(request.root) + " is outside the communicator of " + std::to_string(comm.ranks) +
           " ranks");
   }
-  if (request.out == nullptr) wrong("recvbuff is NULL, and count is " + std::to_string(request.count));
-  if (request.in == nullptr) wrong("sendbuff is NULL, and count is " + std::to_string(request.count));
+  if (static_cast<unsigned>(request.peer) >= static_cast<unsigned>(comm.ranks)) {
+    wrong("peer " + std::to_string(request.peer) + " is outside the communicator of " + std::to_string(comm.ranks) +
+          " ranks");
+  }
+  const Extent blocks = extent(request, comm);
+  const std::string count = std::to_string(request.count);
+  if (blocks.out > 0 && request.out == nullptr) wrong("recvbuff is NULL, and count is " + count);
+  if (blocks.in > 0 && request.in == nullptr) wrong("sendbuff is NULL, and count is " + count);
   std::size_t bytes = 0;
   const std::size_t elements = element_bytes(static_cast<DataType>(request.type)) * comm.ranks;
   if (__builtin_mul_overflow(request.count, elements, &bytes) || bytes > PTRDIFF_MAX) {
@@ -56,19 +88,19 @@ std::string hex(const void* pointer) {
 inline bool arguments_are_right(const Request& request, const ncclComm& comm) noexcept {
   if (static_cast<unsigned>(request.type) >= data_type_count) return false;
   if (static_cast<unsigned>(request.root) >= static_cast<unsigned>(comm.ranks)) return false;
+  if (static_cast<unsigned>(request.peer) >= static_cast<unsigned>(comm.ranks)) return false;
   if (request.count == 0) return true;
-  if (request.in == nullptr || request.out == nullptr) return false;
+  const Extent blocks = extent(request, comm);
+  if ((blocks.in > 0 && request.in == nullptr) || (blocks.out > 0 && request.out == nullptr)) return false;
   const std::size_t block = element_bytes(static_cast<DataType>(request.type)) * request.count;
   std::size_t all = 0;
   const std::size_t elements = element_bytes(static_cast<DataType>(request.type)) * comm.ranks;
   if (__builtin_mul_overflow(request.count, elements, &all) || all > PTRDIFF_MAX) return false;
-  const bool gathers = request.kind == CollectiveKind::all_gather;
-  const bool scatters = request.kind == CollectiveKind::reduce_scatter;
+  if (blocks.in == 0 || blocks.out == 0) return true;
   const auto in = reinterpret_cast<std::uintptr_t>(request.in);
   const auto out = reinterpret_cast<std::uintptr_t>(request.out);
-  const std::uintptr_t place = static_cast<std::uintptr_t>(comm.rank) * block;
-  if (in + (scatters ? place : 0) == out + (gathers ? place : 0)) return true;
-  return in + (scatters ? all : block) <= out || out + (gathers ? all : block) <= in;
+  if (blocks.in_place && in + blocks.out_at * block == out + blocks.in_at * block) return true;
+  return in + blocks.in * block <= out || out + blocks.out * block <= in;
 }
 
 /// The operator of ncclRedOpCreatePreMulSum that `op` names.  Throws Error.
@@ -89,17 +121,29 @@ PreMulSum find_operator(ncclComm& comm, int op, int type) {
   return found;
 }
 
+/// The operator is premul_sum where it is none of the built-in ones.
+inline Call call_of(const Request& request) noexcept {
+  const bool built_in = static_cast<unsigned>(request.op) < ncclNumOps;
+  return {request.kind,
+          request.in,
+          request.out,
+          request.count,
+          static_cast<DataType>(request.type),
+          built_in ? static_cast<Operator>(request.op) : Operator::premul_sum,
+          0,
+          request.root,
+          request.peer,
+          request.receives};
+}
+
 /// Everything but a call of a built-in operator without stream and group: errors as well.
 [[gnu::noinline]] ncclResult_t run_slowly(const Request& request, ncclComm_t comm, cudaStream_t stream) {
   return guarded(request.name, [&] {
     check_ready(comm);
     if (!arguments_are_right(request, *comm)) explain(request, *comm);
-    Call call{request.kind,         request.in, request.out, request.count, static_cast<DataType>(request.type),
-              Operator::premul_sum, 0,          request.root};
+    Call call = call_of(request);
     const void* device_scalar = nullptr;
-    if (request.op >= 0 && request.op < ncclNumOps) {
-      call.op = static_cast<Operator>(request.op);
-    } else {
+    if (call.op == Operator::premul_sum) {
       const PreMulSum op = find_operator(*comm, request.op, request.type);
       call.scalar = op.bits;
       device_scalar = op.device_scalar;
@@ -142,22 +186,13 @@ PreMulSum find_operator(ncclComm& comm, int op, int type) {
       !arguments_are_right(request, *comm)) [[unlikely]] {
     return run_slowly(request, comm, stream);
   }
-  const Call call{request.kind,
-                  request.in,
-                  request.out,
-                  request.count,
-                  static_cast<DataType>(request.type),
-                  static_cast<Operator>(request.op),
-                  0,
-                  request.root};
+  const Call call = call_of(request);
   const Status status = run_call(*comm->communicator, call);
   return status.ok() ? ncclSuccess : report(request, comm, status);
 }
 
-/// Only the root reads its sendbuff: the others' may be anything.
-const void* broadcast_source(const void* in, const void* out, int root, ncclComm_t comm) noexcept {
-  return is_handle(comm) && comm->rank != root ? out : in;
-}
+/// This rank, or anything where `comm` is no communicator: the call says so then.
+int own_rank(ncclComm_t comm) noexcept { return is_handle(comm) ? comm->rank : 0; }
 
 }  // namespace
 }  // namespace rondo::api
@@ -186,14 +221,53 @@ ncclResult_t pncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcou
 
 ncclResult_t pncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                             ncclComm_t comm, cudaStream_t stream) {
-  const void* const source = api::broadcast_source(sendbuff, recvbuff, root, comm);
-  return api::run({"ncclBroadcast", CollectiveKind::broadcast, source, recvbuff, count, datatype, ncclSum, root}, comm,
-                  stream);
+  return api::run({"ncclBroadcast", CollectiveKind::broadcast, sendbuff, recvbuff, count, datatype, ncclSum, root},
+                  comm, stream);
 }
 
 ncclResult_t pncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                         cudaStream_t stream) {
   return api::run({"ncclBcast", CollectiveKind::broadcast, buff, buff, count, datatype, ncclSum, root}, comm, stream);
+}
+
+ncclResult_t pncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
+                         int root, ncclComm_t comm, cudaStream_t stream) {
+  return api::run({"ncclReduce", CollectiveKind::reduce, sendbuff, recvbuff, count, datatype, op, root}, comm, stream);
+}
+
+ncclResult_t pncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                         ncclComm_t comm, cudaStream_t stream) {
+  return api::run({"ncclGather", CollectiveKind::gather, sendbuff, recvbuff, count, datatype, ncclSum, root}, comm,
+                  stream);
+}
+
+ncclResult_t pncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+                          ncclComm_t comm, cudaStream_t stream) {
+  return api::run({"ncclScatter", CollectiveKind::scatter, sendbuff, recvbuff, count, datatype, ncclSum, root}, comm,
+                  stream);
+}
+
+ncclResult_t pncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return api::run({"ncclAlltoAll", CollectiveKind::all_to_all, sendbuff, recvbuff, count, datatype, ncclSum, 0}, comm,
+                  stream);
+}
+
+ncclResult_t pncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                       cudaStream_t stream) {
+  return api::run({"ncclSend", CollectiveKind::send_recv, sendbuff, nullptr, count, datatype, ncclSum,
+                   api::own_rank(comm), peer, false},
+                  comm, stream);
+}
+
+ncclResult_t pncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                       cudaStream_t stream) {
+  // A wrong peer must be called that, not a root.
+  const int own = api::own_rank(comm);
+  const bool inside = api::is_handle(comm) && peer >= 0 && peer < comm->ranks;
+  return api::run({"ncclRecv", CollectiveKind::send_recv, nullptr, recvbuff, count, datatype, ncclSum,
+                   inside ? peer : own, inside ? own : peer, true},
+                  comm, stream);
 }
 
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,
@@ -244,6 +318,12 @@ ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
 [[gnu::weak, gnu::alias("pncclAllGather")]] decltype(ncclAllGather) ncclAllGather;
 [[gnu::weak, gnu::alias("pncclBroadcast")]] decltype(ncclBroadcast) ncclBroadcast;
 [[gnu::weak, gnu::alias("pncclBcast")]] decltype(ncclBcast) ncclBcast;
+[[gnu::weak, gnu::alias("pncclReduce")]] decltype(ncclReduce) ncclReduce;
+[[gnu::weak, gnu::alias("pncclGather")]] decltype(ncclGather) ncclGather;
+[[gnu::weak, gnu::alias("pncclScatter")]] decltype(ncclScatter) ncclScatter;
+[[gnu::weak, gnu::alias("pncclAlltoAll")]] decltype(ncclAlltoAll) ncclAlltoAll;
+[[gnu::weak, gnu::alias("pncclSend")]] decltype(ncclSend) ncclSend;
+[[gnu::weak, gnu::alias("pncclRecv")]] decltype(ncclRecv) ncclRecv;
 [[gnu::weak, gnu::alias("pncclRedOpCreatePreMulSum")]] decltype(ncclRedOpCreatePreMulSum) ncclRedOpCreatePreMulSum;
 [[gnu::weak, gnu::alias("pncclRedOpDestroy")]] decltype(ncclRedOpDestroy) ncclRedOpDestroy;
 

@@ -44,22 +44,6 @@ ncclResult_t pncclCommQueryProperties(ncclComm_t, ncclCommProperties_t*) {
   return not_built("ncclCommQueryProperties");
 }
 ncclResult_t pncclSetEncryption(const ncclEncryptionConfig_t*) { return not_built("ncclSetEncryption"); }
-ncclResult_t pncclReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int, ncclComm_t, cudaStream_t) {
-  return not_built("ncclReduce");
-}
-ncclResult_t pncclAlltoAll(const void*, void*, size_t, ncclDataType_t, ncclComm_t, cudaStream_t) {
-  return not_built("ncclAlltoAll");
-}
-ncclResult_t pncclGather(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
-  return not_built("ncclGather");
-}
-ncclResult_t pncclScatter(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
-  return not_built("ncclScatter");
-}
-ncclResult_t pncclSend(const void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) {
-  return not_built("ncclSend");
-}
-ncclResult_t pncclRecv(void*, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) { return not_built("ncclRecv"); }
 ncclResult_t pncclCommRegister(const ncclComm_t, void*, size_t, void**) { return not_built("ncclCommRegister"); }
 ncclResult_t pncclCommDeregister(const ncclComm_t, void*) { return not_built("ncclCommDeregister"); }
 ncclResult_t pncclCommWindowRegister(ncclComm_t, void*, size_t, ncclWindow_t*, int) {
@@ -144,12 +128,6 @@ ncclResult_t pncclScatterConfig(const void* sendbuff, void* recvbuff, size_t cou
 [[gnu::weak, gnu::alias("pncclCommMemStats")]] decltype(ncclCommMemStats) ncclCommMemStats;
 [[gnu::weak, gnu::alias("pncclCommQueryProperties")]] decltype(ncclCommQueryProperties) ncclCommQueryProperties;
 [[gnu::weak, gnu::alias("pncclSetEncryption")]] decltype(ncclSetEncryption) ncclSetEncryption;
-[[gnu::weak, gnu::alias("pncclReduce")]] decltype(ncclReduce) ncclReduce;
-[[gnu::weak, gnu::alias("pncclAlltoAll")]] decltype(ncclAlltoAll) ncclAlltoAll;
-[[gnu::weak, gnu::alias("pncclGather")]] decltype(ncclGather) ncclGather;
-[[gnu::weak, gnu::alias("pncclScatter")]] decltype(ncclScatter) ncclScatter;
-[[gnu::weak, gnu::alias("pncclSend")]] decltype(ncclSend) ncclSend;
-[[gnu::weak, gnu::alias("pncclRecv")]] decltype(ncclRecv) ncclRecv;
 [[gnu::weak, gnu::alias("pncclCommRegister")]] decltype(ncclCommRegister) ncclCommRegister;
 [[gnu::weak, gnu::alias("pncclCommDeregister")]] decltype(ncclCommDeregister) ncclCommDeregister;
 [[gnu::weak, gnu::alias("pncclCommWindowRegister")]] decltype(ncclCommWindowRegister) ncclCommWindowRegister;

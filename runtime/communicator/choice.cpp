@@ -19,6 +19,8 @@ constexpr std::uint64_t near_one_shot_bytes_max = 8 * 1024;  // shared memory
 constexpr std::uint64_t far_one_shot_bytes_max = 96 * 1024;  // TCP
 // Direct schedules link every rank with every other; beyond this many ranks a ring's two links a rank are enough.
 constexpr int direct_ranks_max = 8;
+// By the cost model: up to one message, a chain's hops cost more than a tree's; longer ones fill the chain.
+constexpr std::uint64_t tree_bytes_max = 32 * 1024;
 
 /// NCCL's name for a chain broadcast or reduce is ring.
 bool named(const AlgorithmList& list, CollectiveKind kind, Algorithm algorithm) {
@@ -35,15 +37,18 @@ std::string names_of(CollectiveKind kind) {
 }
 
 /// Best first; what is not named comes behind, in the order of plan::schedules().
-std::initializer_list<Algorithm> preferences(CollectiveKind kind, bool small, bool direct) noexcept {
+std::initializer_list<Algorithm> preferences(CollectiveKind kind, std::uint64_t bytes, bool small,
+                                             bool direct) noexcept {
   static constexpr auto quick = {Algorithm::one_shot, Algorithm::two_shot};
   static constexpr auto close = {Algorithm::two_shot};
   static constexpr auto far = {Algorithm::ring, Algorithm::two_shot};
   static constexpr auto scatter_close = {Algorithm::direct};
+  static constexpr auto tree = {Algorithm::binomial};
   static constexpr std::initializer_list<Algorithm> first = {};
   switch (kind) {
     case CollectiveKind::all_reduce: return small ? quick : direct ? close : far;
     case CollectiveKind::reduce_scatter: return direct ? scatter_close : first;
+    case CollectiveKind::reduce: return bytes <= tree_bytes_max ? tree : first;
     default: return first;
   }
 }
@@ -96,7 +101,7 @@ std::uint64_t Chooser::one_shot_bytes_max() const noexcept {
 
 Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept {
   const bool small = bytes <= one_shot_bytes_max();
-  for (const Algorithm algorithm : preferences(kind, small, !far_ && ranks_ <= direct_ranks_max)) {
+  for (const Algorithm algorithm : preferences(kind, bytes, small, !far_ && ranks_ <= direct_ranks_max)) {
     if (allowed(kind, algorithm)) return {algorithm, {}};
   }
   for (const plan::Schedule& schedule : plan::schedules()) {
@@ -108,13 +113,19 @@ Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept 
 
 std::vector<std::string> Chooser::describe() const {
   std::vector<std::string> lines;
-  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter,
-                                    CollectiveKind::all_gather, CollectiveKind::broadcast}) {
-    const std::string quick(plan::name(choose(kind, 1).algorithm));
-    const std::string large(plan::name(choose(kind, 1u << 30).algorithm));
-    std::string line = std::string(plan::name(kind)) + ": " + quick;
+  constexpr std::uint64_t most = 1u << 30;
+  for (int i = 0; i < kinds; ++i) {
+    const auto kind = static_cast<CollectiveKind>(i);
+    if (names_of(kind).empty()) continue;
+    const Algorithm quick = choose(kind, 1).algorithm, large = choose(kind, most).algorithm;
+    std::string line = std::string(plan::name(kind)) + ": " + std::string(plan::name(quick));
     if (quick != large) {
-      line += " up to " + std::to_string(one_shot_bytes_max()) + " bytes, " + large + " above";
+      std::uint64_t below = 1, above = most;  // where one gives way to the other
+      while (above - below > 1) {
+        const std::uint64_t middle = (below + above) / 2;
+        (choose(kind, middle).algorithm == quick ? below : above) = middle;
+      }
+      line += " up to " + std::to_string(below) + " bytes, " + std::string(plan::name(large)) + " above";
     }
     lines.push_back(line);
   }

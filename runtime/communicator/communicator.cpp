@@ -54,8 +54,15 @@ std::string describe_call(const Signature& s) {
   const plan::Collective collective{static_cast<CollectiveKind>(s.collective)};
   std::string text = "call " + std::to_string(s.call) + ": " + std::string(plan::name(collective.kind)) + " of " +
                      plural(s.count, std::string(type_name(s.type)) + " element");
-  if (collective.reduces()) return text + " (" + std::string(operator_name(s.op)) + ")";
-  return collective.kind == CollectiveKind::broadcast ? text + " from root " + std::to_string(s.root_low) : text;
+  if (collective.reduces()) text += " (" + std::string(operator_name(s.op)) + ")";
+  switch (collective.kind) {
+    case CollectiveKind::broadcast:
+    case CollectiveKind::scatter: return text + " from root " + std::to_string(s.root_low);
+    case CollectiveKind::reduce:
+    case CollectiveKind::gather: return text + " to root " + std::to_string(s.root_low);
+    case CollectiveKind::send_recv: return text + " from rank " + std::to_string(s.root_low);
+    default: return text;
+  }
 }
 
 /// Whether every rank of this host has a CPU to itself: then waiting callers may spin.
@@ -81,6 +88,17 @@ std::string names_of(const Parts& parts) {
   return names;
 }
 
+/// The hosts that every rank knows, and a ring that enters and leaves each once.
+plan::Topology topology_of(const control::Membership& membership) {
+  std::map<std::uint64_t, std::int32_t> numbers;
+  std::vector<std::int32_t> hosts;
+  for (const control::Member& member : membership.members) {
+    const auto next = static_cast<std::int32_t>(numbers.size());
+    hosts.push_back(numbers.try_emplace(member.host_key, next).first->second);
+  }
+  return plan::Topology::on_hosts(std::move(hosts));
+}
+
 class CommunicatorImpl final : public Communicator {
  public:
   CommunicatorImpl(const control::Membership& membership, Parts parts, const Options& options, Deadline deadline)
@@ -88,7 +106,7 @@ class CommunicatorImpl final : public Communicator {
         chooser_(static_cast<int>(membership.members.size()), parts.policy.far),
         transports_(names_of(parts)),
         peers_(membership, std::move(parts.transports), std::move(parts.policy), deadline),
-        topology_(plan::Topology::one_host(peers_.ranks())),
+        topology_(topology_of(membership)),
         patience_(std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000))),
         style_(cpu_for_each(membership) ? WaitStyle::spin : WaitStyle::yield),
         name_(options.name),
@@ -168,7 +186,7 @@ class CommunicatorImpl final : public Communicator {
     if (turns_done_.load(std::memory_order_acquire) != turn || !prepared.serves(call) || !this->status().ok()) {
       return false;
     }
-    begin(prepared, call, turn, true);
+    begin(prepared, call, true);
     Execution execution{&prepared.run, supervision(), {}};
     Waiter waiter(style_, doorbell_, patience_);
     execute(std::span(&execution, 1), waiter);
@@ -182,11 +200,11 @@ class CommunicatorImpl final : public Communicator {
   }
 
   /// Makes `call` ready in the `index`-th run of this batch.  Throws Error: no link, no memory.
-  Run& prepare(const Call& call, std::uint64_t turn, std::size_t index, bool alone) {
+  Run& prepare(const Call& call, std::size_t index, bool alone) {
     while (runs_.size() <= index) runs_.push_back(std::make_unique<PreparedRun>());
     PreparedRun& prepared = *runs_[index];
     if (!prepared.serves(call)) lay_out(prepared, call);
-    begin(prepared, call, turn, alone);
+    begin(prepared, call, alone);
     return prepared.run;
   }
 
@@ -238,18 +256,25 @@ class CommunicatorImpl final : public Communicator {
     Run run;
     bool serves(const Call& next) const noexcept {
       return laid_out && call.kind == next.kind && call.count == next.count && call.type == next.type &&
-             call.op == next.op && call.root == next.root;
+             call.op == next.op && call.root == next.root && call.peer == next.peer && call.receives == next.receives;
     }
   };
 
-  static void begin(PreparedRun& prepared, const Call& call, std::uint64_t turn, bool alone) {
+  void begin(PreparedRun& prepared, const Call& call, bool alone) noexcept {
     RunArguments& a = prepared.run.arguments();
     a.in = static_cast<const std::byte*>(call.in);
     a.out = static_cast<std::byte*>(call.out);
     a.reduction.scalar = call.scalar;
-    a.signature.call = static_cast<std::uint32_t>(turn);
+    a.signature.call = number(call);
     a.alone = alone;
     prepared.run.start();
+  }
+
+  /// The call's number, the same on all ranks that take part: among collectives, or among the messages of two ranks.
+  std::uint32_t number(const Call& call) noexcept {
+    if (call.kind != CollectiveKind::send_recv) [[likely]]
+      return collectives_++;
+    return call.receives ? messages_[call.root][1]++ : messages_[call.peer][0]++;
   }
 
   /// Once per communicator: what was agreed and what it will use.
@@ -284,13 +309,10 @@ class CommunicatorImpl final : public Communicator {
     const bool whole = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast ||
                        call.kind == CollectiveKind::reduce;
     const std::uint64_t bytes = call.count * element_bytes(call.type) * (whole ? 1 : ranks());
-    const Choice choice = chooser_.choose(call.kind, bytes);
-    plan::Cut cut = choice.cut;
-    if (plan::find(call.kind, choice.algorithm)->lanes > 1) {
-      cut.slot_bytes = std::min(cut.slot_bytes, limits::second_slot_bytes);
-    }
     prepared.laid_out = false;  // stays so if anything below throws
-    const Program& program = bind(collective, choice.algorithm);
+    plan::Cut cut;
+    const bool messages = call.kind == CollectiveKind::send_recv;
+    const Program& program = messages ? bind_message(call) : choose_and_bind(collective, bytes, cut);
     RunArguments& a = prepared.run.arguments();
     a.program = &program;
     a.layout = plan::Layout(program.shape(), call.count, call.type, cut);
@@ -309,13 +331,33 @@ class CommunicatorImpl final : public Communicator {
     prepared.laid_out = true;
   }
 
-  const Program& bind(plan::Collective collective, plan::Algorithm algorithm) {
-    const auto key = std::make_tuple(collective.kind, algorithm, collective.root);
-    if (const auto found = programs_.find(key); found != programs_.end()) return *found->second;
-    const plan::Schedule* schedule = plan::find(collective.kind, algorithm);
+  const Program& choose_and_bind(plan::Collective collective, std::uint64_t bytes, plan::Cut& cut) {
+    const Choice choice = chooser_.choose(collective.kind, bytes);
+    const plan::Schedule* schedule = plan::find(collective.kind, choice.algorithm);
     assert(schedule != nullptr);
+    cut = choice.cut;
+    if (schedule->lanes > 1) cut.slot_bytes = std::min(cut.slot_bytes, limits::second_slot_bytes);
+    const auto key = std::make_tuple(collective.kind, static_cast<int>(choice.algorithm), collective.root);
+    if (const auto found = programs_.find(key); found != programs_.end()) return *found->second;
     collective.blocks = schedule->blocks(topology_);
-    const plan::Plan plan = schedule->build(topology_, rank(), collective.root);
+    return bind(key, collective, schedule->build(topology_, rank(), collective.root), schedule->widest(topology_));
+  }
+
+  /// One side of a send and a receive.
+  const Program& bind_message(const Call& call) {
+    enum Side { receives, sends, lends };
+    const bool short_one = call.count * element_bytes(call.type) <= limits::slot_bytes;
+    const Side side = call.receives ? receives : short_one ? sends : lends;
+    const int other = call.receives ? call.root : call.peer;
+    const auto key = std::make_tuple(call.kind, static_cast<int>(side), other);
+    if (const auto found = programs_.find(key); found != programs_.end()) return *found->second;
+    return bind(key, {call.kind, ranks(), 1, call.root, call.peer},
+                call.receives ? plan::receive_from(other) : plan::send_to(other, side == lends), 1);
+  }
+
+  /// Kind; algorithm, or a message's side; root, or a message's other rank.
+  using ProgramKey = std::tuple<CollectiveKind, int, int>;
+  const Program& bind(const ProgramKey& key, const plan::Collective& collective, const plan::Plan& plan, int widest) {
     std::vector<int> peers;
     for (const plan::Strand& strand : plan.strands) {
       for (const plan::Step& step : strand.steps) {
@@ -327,7 +369,6 @@ class CommunicatorImpl final : public Communicator {
     std::sort(peers.begin(), peers.end());
     peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
     peers_.connect(peers, Clock::now() + patience_);
-    const int widest = schedule->widest(topology_);
     auto program = std::make_unique<Program>(collective, plan, widest, peers_);
     return *programs_.emplace(key, std::move(program)).first->second;
   }
@@ -349,7 +390,9 @@ class CommunicatorImpl final : public Communicator {
   std::condition_variable turn_changed_;
   // Used by whoever has the turn.
   std::vector<std::unique_ptr<PreparedRun>> runs_;
-  std::map<std::tuple<CollectiveKind, plan::Algorithm, int>, std::unique_ptr<Program>> programs_;
+  std::map<ProgramKey, std::unique_ptr<Program>> programs_;
+  std::uint32_t collectives_ = 0;  // begun
+  std::vector<std::array<std::uint32_t, 2>> messages_ = std::vector<std::array<std::uint32_t, 2>>(ranks());  // to, from
 
   std::mutex finalize_mutex_;
   bool finalized_ = false;
@@ -399,7 +442,7 @@ void prepare(Batch& batch) noexcept {
     }
     if (execution.status = item.communicator->status(); !execution.status.ok()) continue;
     try {
-      execution.run = &item.communicator->prepare(call.call, call.turn, index, same == 1);
+      execution.run = &item.communicator->prepare(call.call, index, same == 1);
       item.run = execution.run;
     } catch (const Error& error) {
       item.communicator->fail(error);

@@ -138,6 +138,11 @@ struct Schedule {
 /// Blocks of the widest message that this plan sends or receives.
 int widest_message(const Plan& plan);
 
+/// The two sides of a message from one rank to another, which may be the same: of Collective::root and ::peer.  Neither
+/// is a schedule, as each side is a call of its own.
+Plan send_to(int peer, bool lends);
+Plan receive_from(int peer);
+
 /// All schedules.  `find` gives null where an algorithm does not serve a collective.
 const std::vector<Schedule>& schedules();
 const Schedule* find(CollectiveKind kind, Algorithm algorithm);

@@ -99,11 +99,21 @@ TEST_CASE("mixes of places, lends and orders of events give one result") {
     }
 }
 
-Run send_recv(int ranks, int from, int to) {
+Run send_recv(int ranks, int from, int to, bool lends = false) {
   Run run{{CollectiveKind::send_recv, ranks, 1, from, to}, std::vector<Plan>(ranks)};
-  run.plans[from].strands.push_back({{{.operation = Operation::send, .to = {to}, .source = in(0)}}});
-  run.plans[to].strands.push_back({{{.operation = Operation::recv_copy, .from = {from}, .target = out(0)}}});
+  run.plans[from] = send_to(to, lends);
+  run.plans[to].strands.push_back(receive_from(from).strands.front());
   return run;
+}
+
+TEST_CASE("send and receive are proved, sent and lent, also to oneself") {
+  for (const int to : {0, 1})
+    for (const bool lends : {false, true})
+      for (int slices = 1; slices <= 4; ++slices) {
+        const Run run = send_recv(2, 0, to, lends);
+        REQUIRE(verify(run, {.credits = 1, .slices = slices}).ok());
+        REQUIRE(verify(run, {.credits = 1, .slices = slices, .lends = decline}).ok());
+      }
 }
 
 TEST_CASE("runs take each end of a link in call order") {
@@ -115,7 +125,7 @@ TEST_CASE("runs take each end of a link in call order") {
   const std::vector<Run> runs = {
       of(CollectiveKind::all_reduce, Algorithm::ring),         send_recv(ranks, 0, 1),
       of(CollectiveKind::reduce_scatter, Algorithm::direct),   send_recv(ranks, 1, 0),
-      of(CollectiveKind::all_reduce, Algorithm::two_shot),     send_recv(ranks, 2, 2),
+      of(CollectiveKind::all_reduce, Algorithm::two_shot),     send_recv(ranks, 2, 2, true),
       of(CollectiveKind::broadcast, Algorithm::chain),         send_recv(ranks, 0, 1)};
   for (int seed = -1; seed < 8; ++seed) {
     Options options{.credits = 3};
