@@ -1,5 +1,7 @@
 // Strangers at the door: nothing they send, or fail to send, harms a job or costs it more than a bound.
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -26,7 +28,17 @@ using control::ByteWriter;
 
 namespace {
 
+/// To an abstract socket, or to "tcp PORT" of this host.
 Descriptor connect_plainly(const std::string& name) {
+  if (name.starts_with("tcp ")) {
+    Descriptor fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(name.substr(4))));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return {};
+    return fd;
+  }
   Descriptor fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -83,7 +95,7 @@ void be_strange(const std::string& name, std::uint64_t communicator) {
   expect(dropped_after(name, frame(1, 1, 0, 0xffffffff, {})), "a huge frame is dropped");
   expect(dropped_after(name, frame(1, 1, 0, 3, std::vector<std::byte>(3))), "a short hello is dropped");
   expect(dropped_after(name, frame(1, 3, 0, 32, std::vector<std::byte>(32))), "a proof before hello is dropped");
-  expect(dropped_after(name, "x", true), "descriptors are dropped");
+  if (!name.starts_with("tcp ")) expect(dropped_after(name, "x", true), "descriptors are dropped");
   const auto hello =
       control::handshake::encode(control::handshake::Hello{{control::Purpose::mesh, communicator, 0}, {}});
   const auto hello_frame = frame(1, 1, 0, static_cast<std::uint32_t>(hello.size()), hello);
@@ -97,7 +109,8 @@ void be_strange(const std::string& name, std::uint64_t communicator) {
 }  // namespace
 
 TEST_CASE("strangers are dropped, the job goes on, and no descriptor stays") {
-  World world(3, [](int me, Board& board) {
+  const bool tcp = GENERATE(false, true);
+  World world(3, [tcp](int me, Board& board) {
     if (me == 2) {
       expect(board.await(0, 2), "the job");
       be_strange(board.texts[60], std::stoull(board.texts[61]));
@@ -113,7 +126,8 @@ TEST_CASE("strangers are dropped, the job goes on, and no descriptor stays") {
     }
     Rank rank(shared_id(board, me), me, 2);
     if (me == 0) {
-      board.say(60, rank.membership().members[0].listener);
+      const auto& member = rank.membership().members[0];
+      board.say(60, tcp ? "tcp " + std::to_string(member.addresses[0].port) : member.listener);
       board.say(61, std::to_string(rank.membership().communicator));
     }
     const int before = descriptors_open();
