@@ -94,9 +94,9 @@ class Mesh {
   static std::unique_ptr<Mesh> create(const Membership& membership, Hooks hooks);
   virtual ~Mesh() = default;
 
-  /// Opens the liveness star, every rank to rank 0, and blocks until this rank's part of it stands; once.  Rank 0 tells
-  /// all others of a death it sees (pidfd or end of file), so that each rank knows within a second.  Throws Error:
-  /// timeout (names who is missing), or rank 0 is gone.
+  /// Opens this rank's lines of the tree along which ranks tell of departures and deaths (pidfd or end of file), and
+  /// blocks until they stand; once.  Each rank knows within a second.  Throws Error: timeout (names who is missing), or
+  /// one of those is gone.
   virtual void start(Deadline deadline) = 0;
 
   /// Starts opening the pair channel to `peer` if this rank is the lower one; otherwise the peer will.  Idempotent.

@@ -1,4 +1,4 @@
-// The star, the pairs and their channels: see mesh_core.h.  What their frames and ends mean is in mesh_news.cpp.
+// The tree, the pairs and their channels: see mesh_core.h.  What their frames and ends mean is in mesh_news.cpp.
 #include "control/mesh_core.h"
 
 #include <fcntl.h>
@@ -20,6 +20,8 @@ using std::chrono::milliseconds;
 
 /// A listener that refuses belongs to a process that ended.  The news of how it ended may still be on its way.
 constexpr milliseconds news_wait(500);
+/// Who was told of all members starts its part at once, unless the machine is very slow.
+constexpr milliseconds start_wait(15'000);
 
 Key key_of(const Membership& membership, int rank) {
   return {Purpose::mesh, membership.communicator, static_cast<std::uint32_t>(rank)};
@@ -38,7 +40,7 @@ MeshCore::MeshCore(ControlThread& thread, const Membership& membership, Mesh::Ho
       membership_(membership),
       rank_(membership.rank),
       hooks_(std::move(hooks)),
-      states_(membership.members.size(), State::here) {}
+      news_(membership.rank, static_cast<int>(membership.members.size()), *this) {}
 
 MeshCore::Peer& MeshCore::peer(int rank) { return peers_.try_emplace(rank, *this, rank).first->second; }
 
@@ -60,7 +62,8 @@ void MeshCore::start(Deadline deadline) {
   timer_ = std::make_unique<Timer>(thread_.loop());
   timer_->start(deadline, [this] { creation_expired(); });
   thread_.reception().offer(key_of(membership_, rank_), service());
-  if (rank_ != 0) call(0, Use::star);
+  mend_timer_ = std::make_unique<Timer>(thread_.loop());
+  news_.start();
   check_created();
 }
 
@@ -76,7 +79,7 @@ Call MeshCore::call_to(int to, Use use) const {
 }
 
 void MeshCore::call(int to, Use use) {
-  Line& line = use == Use::star ? peer(to).star : peer(to).pair;
+  Line& line = use == Use::tree ? peer(to).tree : peer(to).pair;
   line.connector = std::make_unique<Connector>(
       thread_.loop(), call_to(to, use),
       [this, to, use](Outcome outcome, std::shared_ptr<Channel> channel, const std::string& text) {
@@ -87,8 +90,15 @@ void MeshCore::call(int to, Use use) {
 bool MeshCore::called(int to, Use use, Outcome outcome, std::shared_ptr<Channel> channel, const std::string& text) {
   Peer& callee = peer(to);
   if (outcome == Outcome::connected) {
-    (use == Use::star ? callee.star : callee.pair).connector.reset();
+    (use == Use::tree ? callee.tree : callee.pair).connector.reset();
     adopt(to, use, std::move(channel));
+    return true;
+  }
+  // A rank that lost its parent looks for another, which may be leaving as well.
+  const bool mends = use == Use::tree && !news_.awaited().contains(to);
+  if (mends && outcome != Outcome::broken) {
+    callee.tree.connector.reset();
+    news_.unreachable(to);
     return true;
   }
   if (outcome == Outcome::nobody) {
@@ -97,9 +107,11 @@ bool MeshCore::called(int to, Use use, Outcome outcome, std::shared_ptr<Channel>
     note_died(to, "its process has ended");
     return true;
   }
-  // Its process is there, but this communicator is not: not yet, or not any more.  While rank 0 is here it would tell.
-  if (outcome == Outcome::unknown_key && to != 0 && states_[0] != State::here) {
-    note_left(to);
+  // Its process is there, but this communicator is not: not yet, or not any more and nobody has heard.
+  if (outcome == Outcome::unknown_key) {
+    if (callee.refused_since == Deadline{}) callee.refused_since = Clock::now();
+    if (Clock::now() - callee.refused_since < start_wait) return false;
+    news_.note(to, State::left);
     return true;
   }
   if (outcome == Outcome::wrong_secret) {
@@ -114,25 +126,26 @@ void MeshCore::accept(std::shared_ptr<Channel> channel, View greeting) {
   const auto from = reader.number<std::uint32_t>();
   const auto use = static_cast<Use>(reader.number<std::uint8_t>());
   const auto index = use == Use::data ? reader.number<std::uint32_t>() : 0;
-  const bool fits = use == Use::data ||
-                    (use == Use::star ? rank_ == 0 : use == Use::pair && from < static_cast<std::uint32_t>(rank_));
-  const bool known = from < states_.size() && static_cast<int>(from) != rank_;
+  const bool fits =
+      use == Use::data || (use == Use::tree ? from > static_cast<std::uint32_t>(rank_)
+                                            : use == Use::pair && from < static_cast<std::uint32_t>(rank_));
+  const bool known = from < membership_.members.size() && static_cast<int>(from) != rank_;
   if (!reader.complete() || !fits || !known || closing_) return channel->stop();
   const int caller = static_cast<int>(from);
   if (use == Use::data) return accept_socket(caller, index, *channel);
-  const Line& line = use == Use::star ? peer(caller).star : peer(caller).pair;
-  if (line.channel || states_[from] != State::here) return channel->stop();
+  const Line& line = use == Use::tree ? peer(caller).tree : peer(caller).pair;
+  if (line.channel || !here(caller)) return channel->stop();
   adopt(caller, use, std::move(channel));
 }
 
 void MeshCore::adopt(int with, Use use, std::shared_ptr<Channel> channel) {
   Peer& other = peer(with);
-  (use == Use::star ? other.star : other.pair).channel = channel;
+  (use == Use::tree ? other.tree : other.pair).channel = channel;
   channel->handle({[this, with](Plane plane, Frame& frame) { receive(with, plane, frame); },
                    [this, with](const std::string& why) { closed(with, why); }});
-  if (use == Use::star) {
-    ++arrived_;
+  if (use == Use::tree) {
     watch_process(with, channel->peer_pid());
+    news_.attached(with);
     check_created();
     return ring(thread_.doorbell().page());
   }
@@ -152,33 +165,24 @@ void MeshCore::watch_process(int who, pid_t pid) {
   watched.process_watch = std::make_unique<Watch>(thread_.loop(), watched.process.get(), [this, who] {
     Peer& ended = peer(who);
     // Its last words come first: a goodbye makes this a departure.
-    for (const auto& channel : {ended.star.channel, ended.pair.channel}) {
+    for (const auto& channel : {ended.tree.channel, ended.pair.channel}) {
       if (channel) channel->receive_now();
     }
     note_died(who, "its process has ended");
   });
 }
 
-bool MeshCore::star_stands() const {
-  return rank_ == 0 ? arrived_ == static_cast<int>(states_.size()) - 1 : arrived_ == 1;
-}
-
 void MeshCore::check_created() {
-  if (!creating_ || !star_stands()) return;
+  if (!creating_ || !news_.complete()) return;
   creating_ = false;
   timer_->cancel();
   created_.set_value({});
 }
 
 void MeshCore::creation_expired() {
-  std::vector<int> missing;
-  for (int rank = 0; rank < static_cast<int>(states_.size()); ++rank) {
-    const auto found = peers_.find(rank);
-    const bool awaited = rank_ == 0 ? rank != 0 : rank == 0;
-    if (awaited && (found == peers_.end() || !found->second.star.channel)) missing.push_back(rank);
-  }
+  const std::vector<int> missing(news_.awaited().begin(), news_.awaited().end());
   const std::string sentence = "timed out after " + in_words(patience_) + " waiting for " + in_words(missing) + " of " +
-                               std::to_string(states_.size()) +
+                               std::to_string(membership_.members.size()) +
                                " to open the liveness channel: set RONDO_TIMEOUT (seconds) higher";
   tell_failure(sentence);
   fail_creation({Code::timeout, -1, sentence});
@@ -191,8 +195,8 @@ void MeshCore::fail_creation(const Failure& failure) {
 }
 
 void MeshCore::want(int with) {
-  const bool valid = with >= 0 && with < static_cast<int>(states_.size());
-  if (closing_ || !valid || with <= rank_ || states_[static_cast<std::size_t>(with)] != State::here) return;
+  const bool valid = with >= 0 && with < static_cast<int>(membership_.members.size());
+  if (closing_ || !valid || with <= rank_ || !here(with)) return;
   const Line& line = peer(with).pair;
   if (!line.channel && !line.connector) call(with, Use::pair);
 }

@@ -1,4 +1,4 @@
-// A communicator's control plane on the control thread: the liveness star, the pair channels, who is alive.
+// A communicator's control plane on the control thread: the tree of news, the pair channels, who is alive.
 //
 // Shared by the mesh's handle (any thread) and by the tasks it posts; all members are used on the control thread only,
 // unless said otherwise.
@@ -15,17 +15,18 @@
 #include "control.h"
 #include "control/channel.h"
 #include "control/connector.h"
+#include "control/news.h"
 #include "control/reception.h"
 
 namespace rondo::control {
 
 class ControlThread;
 
-class MeshCore : public std::enable_shared_from_this<MeshCore> {
+class MeshCore : public std::enable_shared_from_this<MeshCore>, private News::Owner {
  public:
   MeshCore(ControlThread& thread, const Membership& membership, Mesh::Hooks hooks);
 
-  /// Offers the service and builds the star; `created` is set when it stands, or to why it cannot.
+  /// Offers the service and builds this rank's part of the tree; `created` is set when it stands, or to why it cannot.
   void start(Deadline deadline);
   std::future<std::optional<Failure>> created() { return created_.get_future(); }
   void want(int peer);
@@ -36,14 +37,12 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
  private:
   /// The control plane's own frames, but for those of a handshake.
   enum Kind : std::uint16_t {
-    goodbye = 32,          // the sender leaves in good order
-    left = 33,             // rank 0: another rank has left
-    failed = 34,           // a rank has failed or died: its number, and the sentence
+    goodbye = 32,          // the sender leaves in good order; 33 and 34 are News's
     sockets_wanted = 35,   // the sender wants data sockets: how many
     sockets_offered = 36,  // the answer: the TCP port to call
   };
-  enum class State : std::uint8_t { here, left, failed };
-  /// A channel to one peer: of the star, or of a pair.
+  using State = News::State;
+  /// A channel to one peer: of the tree, or of a pair.
   struct Line {
     std::unique_ptr<Connector> connector;
     std::shared_ptr<Channel> channel;
@@ -57,10 +56,17 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   };
   struct Peer;
   class PairWire;
-  enum class Use : std::uint8_t { star = 1, pair = 2, data = 3 };
+  enum class Use : std::uint8_t { tree = 1, pair = 2, data = 3 };
 
   Peer& peer(int rank);
   Service service();
+  // News::Owner
+  void send(int to, std::uint16_t kind, View body) override;
+  void call(int rank) override { call(rank, Use::tree); }
+  void mend_soon() override;
+  void gone(int rank, State how, const std::string& sentence) override;
+
+  bool here(int rank) const { return news_.state(rank) == State::here; }
   Call call_to(int peer, Use use) const;
   void call(int peer, Use use);
   bool called(int peer, Use use, Outcome outcome, std::shared_ptr<Channel> channel, const std::string& text);
@@ -76,27 +82,24 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void receive(int from, Plane plane, Frame& frame);
   void closed(int peer, const std::string& why);
 
-  bool star_stands() const;
   void check_created();
   void creation_expired();
   void fail_creation(const Failure& failure);
 
-  void note_left(int rank);
   void note_died(int rank, const std::string& how);
   void note_failed(int rank, const std::string& sentence);
   void let_go(int rank);
-  void tell(int except, std::uint16_t kind, View body);
   void finish_close();
 
   ControlThread& thread_;
   const Membership membership_;
   const int rank_;
   Mesh::Hooks hooks_;
-  std::vector<State> states_;     // by rank
+  News news_;
   std::map<int, Peer> peers_;     // those that there is or was a line to
   std::unique_ptr<Timer> timer_;  // of creation, then of closing; like all that is the loop's, gone when closed
+  std::unique_ptr<Timer> mend_timer_;
   std::chrono::milliseconds patience_{0};
-  int arrived_ = 0;  // star lines that stood at some time
   bool creating_ = true;
   bool closing_ = false;
   std::promise<std::optional<Failure>> created_;  // the words of an error, not the exception object
@@ -122,7 +125,7 @@ class MeshCore::PairWire : public Wire {
 
 struct MeshCore::Peer {
   Peer(MeshCore& core, int rank) : wire(core, rank) {}
-  Line star;
+  Line tree;
   Line pair;
   Descriptor process;  // a pidfd
   std::unique_ptr<Watch> process_watch;

@@ -1,11 +1,13 @@
 // What a mesh learns and tells: departures, deaths, failures; and how it closes.
 //
-// Each rank tells rank 0, and rank 0 tells all.  News of a rank counts once: the first of departure, death and failure.
+// Who knows and who is told is News's; here are the channels that it comes and goes by.
 #include <sys/types.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "base/limits.h"
 #include "control/mesh_core.h"
 #include "control/thread.h"
 #include "control/words.h"
@@ -13,49 +15,28 @@
 namespace rondo::control {
 namespace {
 
+using std::chrono::milliseconds;
+
 constexpr std::size_t sentence_bytes_max = 4096;
 
 }  // namespace
 
 void MeshCore::receive(int from, Plane plane, Frame& frame) {
-  if (closing_ || states_[static_cast<std::size_t>(from)] != State::here) return;
+  if (closing_ || !here(from)) return;
   if (plane == Plane::connection) {
     if (hooks_.frame) hooks_.frame(from, frame);
     ring(thread_.doorbell().page());
     return;
   }
-  if (frame.kind == goodbye) return note_left(from);
+  if (frame.kind == goodbye) return news_.note(from, State::left);
   if (frame.kind == sockets_wanted) return offer_sockets(from, frame);
   if (frame.kind == sockets_offered) return call_sockets(from, frame);
-  ByteReader reader(frame.body);
-  const auto rank = reader.number<std::uint32_t>();
-  const std::string sentence = frame.kind == failed ? reader.text() : std::string();
-  // Of others, only rank 0 may bring news.
-  const bool allowed = static_cast<int>(rank) == from || (from == 0 && rank < states_.size());
-  if (!reader.complete() || !allowed || (frame.kind != left && frame.kind != failed)) {
-    return note_failed(from, "sent a malformed control frame");
-  }
-  if (static_cast<int>(rank) == rank_) return;
-  if (frame.kind == left) return note_left(static_cast<int>(rank));
-  note_failed(static_cast<int>(rank), sentence);
+  if (!news_.receive(from, frame.kind, frame.body)) note_failed(from, "sent a malformed control frame");
 }
 
 void MeshCore::closed(int from, const std::string& why) {
   if (closing_) return;
   note_died(from, why);
-}
-
-void MeshCore::note_left(int rank) {
-  State& state = states_[static_cast<std::size_t>(rank)];
-  if (closing_ || state != State::here) return;
-  state = State::left;
-  if (rank_ == 0) tell(rank, left, ByteWriter().number(static_cast<std::uint32_t>(rank)).bytes());
-  let_go(rank);
-  if (rank == 0) {
-    fail_creation({Code::remote_error, 0, in_words(membership_.members[0]) + " left while this rank started"});
-  }
-  if (hooks_.left) hooks_.left(rank);
-  ring(thread_.doorbell().page());
 }
 
 void MeshCore::note_died(int rank, const std::string& how) {
@@ -64,14 +45,29 @@ void MeshCore::note_died(int rank, const std::string& how) {
 }
 
 void MeshCore::note_failed(int rank, const std::string& what) {
-  State& state = states_[static_cast<std::size_t>(rank)];
-  if (closing_ || state != State::here) return;
-  state = State::failed;
-  if (rank_ == 0) tell(rank, failed, ByteWriter().number(static_cast<std::uint32_t>(rank)).text(what).bytes());
-  const Failure failure = {Code::remote_error, rank,
-                           in_words(membership_.members[static_cast<std::size_t>(rank)]) + " " + what};
-  if (rank == 0) fail_creation(failure);
-  if (hooks_.failed) hooks_.failed(failure);
+  if (!closing_) news_.note(rank, State::failed, what);
+}
+
+void MeshCore::send(int to, std::uint16_t kind, View body) {
+  if (const auto& channel = peer(to).tree.channel) channel->send(Plane::control, kind, body);
+}
+
+void MeshCore::mend_soon() {
+  if (!closing_) mend_timer_->start(Clock::now() + milliseconds(limits::mend_pause_ms), [this] { news_.mend(); });
+}
+
+void MeshCore::gone(int rank, State how, const std::string& sentence) {
+  const std::string who = in_words(membership_.members[static_cast<std::size_t>(rank)]);
+  const bool awaited = news_.awaited().contains(rank);
+  if (how == State::left) {
+    let_go(rank);
+    if (awaited) fail_creation({Code::remote_error, rank, who + " left while this rank started"});
+    if (hooks_.left) hooks_.left(rank);
+  } else {
+    const Failure failure = {Code::remote_error, rank, who + " " + sentence};
+    if (awaited) fail_creation(failure);
+    if (hooks_.failed) hooks_.failed(failure);
+  }
   ring(thread_.doorbell().page());
 }
 
@@ -83,15 +79,9 @@ void MeshCore::let_go(int rank) {
   gone.process_watch.reset();
   gone.process.reset();
   gone.data = {};
-  for (Line* line : {&gone.star, &gone.pair}) {
+  for (Line* line : {&gone.tree, &gone.pair}) {
     line->connector.reset();
     if (line->channel) line->channel->stop();
-  }
-}
-
-void MeshCore::tell(int except, std::uint16_t kind, View body) {
-  for (auto& [rank, other] : peers_) {
-    if (rank != except && other.star.channel) other.star.channel->send(Plane::control, kind, body);
   }
 }
 
@@ -102,8 +92,8 @@ void MeshCore::tell_failure(const std::string& sentence) {
                          .text("failed: " + sentence.substr(0, sentence_bytes_max))
                          .bytes();
   for (auto& [rank, other] : peers_) {
-    for (const Line* line : {&other.star, &other.pair}) {
-      if (line->channel) line->channel->send(Plane::control, failed, body);
+    for (const Line* line : {&other.tree, &other.pair}) {
+      if (line->channel) line->channel->send(Plane::control, News::failed, body);
     }
   }
 }
@@ -113,6 +103,7 @@ void MeshCore::close(Deadline deadline, std::function<void()> done) {
   closing_ = true;
   fail_creation({Code::invalid_usage, -1, "the communicator was closed while it was created"});
   close_done_ = std::move(done);
+  if (mend_timer_) mend_timer_->cancel();
   unflushed_ = 1;  // this function
   const auto flushed = [self = shared_from_this()] {
     if (--self->unflushed_ == 0) self->finish_close();
@@ -121,7 +112,7 @@ void MeshCore::close(Deadline deadline, std::function<void()> done) {
   for (auto& [rank, other] : peers_) {
     other.process_watch.reset();
     other.data = {};
-    for (Line* line : {&other.star, &other.pair}) {
+    for (Line* line : {&other.tree, &other.pair}) {
       line->connector.reset();
       if (!line->channel || line->channel->stopped()) continue;
       line->channel->handle({});
@@ -137,12 +128,13 @@ void MeshCore::finish_close() {
   if (!close_done_) return;
   const std::function<void()> done = std::exchange(close_done_, nullptr);
   timer_.reset();
+  mend_timer_.reset();
   const Key key = {Purpose::mesh, membership_.communicator, static_cast<std::uint32_t>(rank_)};
   const auto self = shared_from_this();  // the service holds the last reference
   thread_.reception().withdraw(key);
   for (auto& [rank, other] : peers_) {
     other.process.reset();
-    for (Line* line : {&other.star, &other.pair}) {
+    for (Line* line : {&other.tree, &other.pair}) {
       if (line->channel) std::exchange(line->channel, nullptr)->stop();
     }
   }
