@@ -133,7 +133,9 @@ TEST_CASE("several sockets a link, and the descriptors they take and give back")
   const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
     set_tcp("3", "2");
     int passed = 0;
-    exact_sum(meeting->join(0, rank, 2), rank, 2, 1);  // what the process keeps
+    const ncclComm_t first = meeting->join(0, rank, 2);
+    exact_sum(first, rank, 2, 1);  // what the process keeps
+    leave(first);
     meeting->barrier(2, passed);
     const int before = descriptors_open();
     const ncclComm_t comm = meeting->join(1, rank, 2);
