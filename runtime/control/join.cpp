@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "base/limits.h"
 #include "control.h"
 #include "control/connector.h"
 #include "control/host.h"
 #include "control/root.h"
+#include "control/table.h"
 #include "control/thread.h"
 #include "control/words.h"
 
@@ -28,7 +32,7 @@ struct Result {
 };
 
 /// One rank that joins.  Lives on the control thread until `result` is set.
-class Joiner : public std::enable_shared_from_this<Joiner> {
+class Joiner : public std::enable_shared_from_this<Joiner>, private Table::Owner {
  public:
   Joiner(ControlThread& thread, RootAddress address, int rank, int ranks, Deadline deadline)
       : thread_(thread),
@@ -36,9 +40,9 @@ class Joiner : public std::enable_shared_from_this<Joiner> {
         ranks_(ranks),
         deadline_(deadline),
         patience_(time_left(deadline)),
-        timer_(thread.loop()) {
-    membership_.rank = rank;
-  }
+        timer_(thread.loop()),
+        rank_(rank),
+        table_(rank, ranks, *this) {}
 
   void start() {
     timer_.start(deadline_ + grace, [self = shared_from_this()] { self->expire(); });
@@ -48,7 +52,7 @@ class Joiner : public std::enable_shared_from_this<Joiner> {
     call.key = address_.key();
     call.secret = address_.secret;
     joining::Greeting greeting;
-    greeting.member = {membership_.rank, ::getpid(), host_name(), host_key(), thread_.listener_name(), {}};
+    greeting.member = {rank_, ::getpid(), host_name(), host_key(), thread_.listener_name(), {}};
     if (address_.networked()) greeting.member.addresses = thread_.addresses();
     greeting.ranks = static_cast<std::uint32_t>(ranks_);
     greeting.patience_ms = static_cast<std::uint64_t>(patience_.count());
@@ -89,22 +93,100 @@ class Joiner : public std::enable_shared_from_this<Joiner> {
 
   void receive(Frame& frame) {
     if (frame.kind == joining::failure) return fail(joining::decode_error(frame.body));
-    const bool good = frame.kind == joining::members && joining::decode_members(frame.body, membership_) &&
-                      membership_.members.size() <= static_cast<std::size_t>(ranks_);
-    if (!good) return fail(Error(Code::internal_error, "the root sent a malformed list of members"));
-    if (membership_.members.size() < static_cast<std::size_t>(ranks_)) return;
+    const auto place = frame.kind == joining::placed ? joining::decode_place(frame.body) : std::nullopt;
+    if (place && !parent_ && rank_ != 0) return take_place(*place);
+    if (rank_ != 0 || frame.kind != joining::members) {
+      return fail(Error(Code::internal_error, "the root of the unique id sent a malformed frame"));
+    }
+    take(frame);
+  }
+
+  /// The parent has the table, and this rank's children come to it.
+  void take_place(const joining::Place& place) {
+    parent_ = place.parent;
+    offer(place.communicator, place.secret);
+    Call call;
+    call.name = place.parent.listener;
+    call.addresses = in_order_of_promise(place.parent.addresses);
+    call.key = {Purpose::table, place.communicator, static_cast<std::uint32_t>(place.parent.rank)};
+    call.secret = place.secret;
+    call.greeting = ByteWriter().number(static_cast<std::uint32_t>(rank_)).bytes();
+    connector_ = std::make_unique<Connector>(
+        thread_.loop(), std::move(call),
+        [self = shared_from_this()](Outcome outcome, std::shared_ptr<Channel> channel, const std::string&) {
+          if (outcome != Outcome::connected) return false;  // if the parent died, the root says so
+          self->parent_channel_ = std::move(channel);
+          self->parent_channel_->handle({[self](Plane, Frame& frame) { self->take(frame); }, {}});
+          return true;
+        });
+  }
+
+  void offer(std::uint64_t communicator, const Secret& secret) {
+    key_ = Key{Purpose::table, communicator, static_cast<std::uint32_t>(rank_)};
+    Service service;
+    service.secret = secret;
+    service.accept = [self = shared_from_this()](std::shared_ptr<Channel> channel, View greeting) {
+      self->accept(channel, greeting);
+    };
+    thread_.reception().offer(*key_, std::move(service));
+  }
+
+  void accept(const std::shared_ptr<Channel>& channel, View greeting) {
+    ByteReader reader(greeting);
+    const int child = static_cast<int>(reader.number<std::uint32_t>());
+    const auto old = reader.complete() ? children_.find(child) : children_.end();
+    if (old != children_.end()) old->second->stop();
+    if (!reader.complete()) return channel->stop();
+    children_[child] = channel;
+    channel->handle({[self = shared_from_this(), child](Plane, Frame& frame) {
+                       if (frame.kind == joining::received) self->table_.received(child);
+                       self->check_served();
+                     },
+                     [self = shared_from_this(), child](const std::string&) {
+                       self->table_.lost(child);
+                       self->children_.erase(child);
+                     }});
+    if (!table_.attached(child)) {
+      channel->stop();
+      children_.erase(child);
+    }
+  }
+
+  void hand_on(int child, View frame) override { children_.at(child)->send(Plane::control, joining::members, frame); }
+
+  void take(const Frame& frame) {
+    if (frame.kind != joining::members || !table_.take(frame.body)) {
+      return fail(Error(Code::internal_error, "the list of members that came is malformed"));
+    }
+    const Membership& got = table_.membership();
+    if (rank_ == 0 && !key_) {
+      Secret secret;
+      std::copy(std::begin(got.secret), std::end(got.secret), secret.begin());
+      offer(got.communicator, secret);
+    }
+    if (table_.complete() && parent_channel_) parent_channel_->send(Plane::control, joining::received, {});
+    check_served();
+  }
+
+  void check_served() {
+    if (!table_.served() || !channel_) return;
+    channel_->send(Plane::control, joining::served, {});
+    const auto self = shared_from_this();  // the handlers held the others
     release();
-    result_.set_value({std::move(membership_), {}});
+    result_.set_value({std::move(table_.membership()), {}});
   }
 
   void closed(const std::string& why) {
+    if (parent_) return;  // the parent will do: the root may have been a process that was quick to end
     fail(Error(Code::remote_error,
                "the process that made the unique id ended before all ranks had joined (" + why + ")"));
   }
 
   void expire() {
     std::string sentence = "timed out after " + in_words(patience_) + ": ";
-    if (channel_) {
+    if (parent_) {
+      sentence += "the list of members did not come from " + in_words(*parent_);
+    } else if (channel_) {
       sentence += "the root of the unique id does not answer";
     } else if (address_.derived) {
       sentence += "rank 0 does not serve the rendezvous '" + address_.name + "'";
@@ -124,19 +206,32 @@ class Joiner : public std::enable_shared_from_this<Joiner> {
   void release() {
     timer_.cancel();
     connector_.reset();
-    if (channel_) channel_->stop();
-    if (channel_) channel_->handle({});
+    if (key_) thread_.reception().withdraw(*std::exchange(key_, std::nullopt));
+    for (auto& [child, channel] : std::exchange(children_, {})) drop(channel);
+    drop(std::exchange(parent_channel_, nullptr));
+    drop(std::exchange(channel_, nullptr));
+  }
+
+  static void drop(const std::shared_ptr<Channel>& channel) {
+    if (!channel) return;
+    channel->stop();
+    channel->handle({});
   }
 
   ControlThread& thread_;
   RootAddress address_;
-  int ranks_;
+  const int ranks_;
   Deadline deadline_;
   milliseconds patience_;
   Timer timer_;
   std::unique_ptr<Connector> connector_;
   std::shared_ptr<Channel> channel_;
-  Membership membership_;
+  const int rank_;
+  Table table_;
+  std::optional<Member> parent_;  // once placed
+  std::optional<Key> key_;        // offered
+  std::shared_ptr<Channel> parent_channel_;
+  std::map<int, std::shared_ptr<Channel>> children_;
   std::promise<Result> result_;
 };
 

@@ -49,6 +49,22 @@ std::optional<Greeting> decode_greeting(View body) {
   return greeting;
 }
 
+Bytes encode(const Place& place) {
+  ByteWriter writer;
+  write(writer.number(place.communicator).raw(place.secret), place.parent);
+  return writer.bytes();
+}
+
+std::optional<Place> decode_place(View body) {
+  ByteReader reader(body);
+  Place place;
+  place.communicator = reader.number<std::uint64_t>();
+  place.secret = reader.array<sizeof(Secret)>();
+  place.parent = read_member(reader);
+  if (!reader.complete()) return {};
+  return place;
+}
+
 std::vector<Bytes> encode(const Membership& membership) {
   constexpr std::size_t room = limits::frame_bytes_max - 3 * text_bytes_max;
   std::vector<Bytes> frames;

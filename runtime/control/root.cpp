@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "control/interfaces.h"
 #include "control/thread.h"
+#include "control/tree.h"
 #include "control/words.h"
 
 namespace rondo::control {
@@ -42,9 +43,12 @@ void Root::accept(std::shared_ptr<Channel> channel, View body) {
   if (!greeting) return channel->stop();
   const auto objected = failure_ ? std::nullopt : objection(*greeting);
   const std::uint64_t number = next_++;
-  channel->handle({{}, [this, number](const std::string&) { closed(number); }});
+  channel->handle({[this, number](Plane, Frame& frame) {
+                     if (frame.kind == joining::served) joined_.at(number).served = complete_;
+                   },
+                   [this, number](const std::string&) { closed(number); }});
   const milliseconds left(std::min<std::uint64_t>(greeting->left_ms, 366ull * 24 * 3600 * 1000));
-  joined_[number] = {channel, std::move(*greeting), Clock::now() + left};
+  joined_[number] = {channel, std::move(*greeting), Clock::now() + left, false};
   if (failure_) return channel->send(Plane::control, joining::failure, joining::encode(*failure_));
   if (objected) return fail(*objected);
   if (joined_.size() == joined_[number].greeting.ranks) return succeed();
@@ -77,12 +81,10 @@ std::optional<Error> Root::objection(const joining::Greeting& greeting) const {
 
 void Root::closed(std::uint64_t number) {
   const Member member = joined_.at(number).greeting.member;
+  const bool served = joined_.at(number).served;
   joined_.erase(number);
-  if (complete_) {
-    if (joined_.empty()) end();
-    return;
-  }
-  if (!failure_) fail(Error(Code::remote_error, in_words(member) + " died while the ranks were joining"));
+  if (complete_ && joined_.empty()) return end();
+  if (!failure_ && !served) fail(Error(Code::remote_error, in_words(member) + " died while the ranks were joining"));
 }
 
 void Root::watch_deadlines() {
@@ -122,9 +124,17 @@ void Root::succeed() {
     const Member& member = joined.greeting.member;
     membership.members[static_cast<std::size_t>(member.rank)] = member;
   }
-  const std::vector<Bytes> frames = joining::encode(membership);
   for (auto& [number, joined] : joined_) {
-    for (const Bytes& frame : frames) joined.channel->send(Plane::control, joining::members, frame);
+    const int rank = joined.greeting.member.rank;
+    if (rank == 0) {
+      for (const Bytes& frame : joining::encode(membership)) {
+        joined.channel->send(Plane::control, joining::members, frame);
+      }
+      continue;
+    }
+    const Member& parent = membership.members[static_cast<std::size_t>(tree_parent(rank))];
+    joined.channel->send(Plane::control, joining::placed,
+                         joining::encode(joining::Place{membership.communicator, secret, parent}));
   }
 }
 

@@ -1,7 +1,8 @@
-// The root of a unique id: gathers the ranks that join, checks that they agree, tells each of all.
+// The root of a unique id: gathers the ranks that join, checks that they agree, gives the table of all to rank 0 and to
+// each other rank its place in the tree along which the table travels (table.h).
 //
-// Lives on the control thread of the process that made the id, until every rank was told.  After a failure it stays for
-// the ranks that come late, so that they hear the same sentence.
+// Lives on the control thread of the process that made the id, until every rank has the table.  After a failure it
+// stays for the ranks that come late, so that they hear the same sentence.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,13 @@ class ControlThread;
 /// What joining ranks and roots say to each other, after the handshake.
 namespace joining {
 
-enum Kind : std::uint16_t { members = 16, failure = 17 };
+enum Kind : std::uint16_t {
+  members = 16,   // a part of the table
+  failure = 17,   // no rank will join
+  placed = 18,    // all are there; the rank's parent has the table, or will have it
+  received = 19,  // a child's: it has the table
+  served = 20,    // a rank's: so have it and its children
+};
 
 /// A rank's greeting to the root.
 struct Greeting {
@@ -32,6 +39,15 @@ struct Greeting {
 };
 Bytes encode(const Greeting& greeting);
 std::optional<Greeting> decode_greeting(View body);
+
+/// Where a rank gets the table.
+struct Place {
+  std::uint64_t communicator = 0;
+  Secret secret = {};
+  Member parent;
+};
+Bytes encode(const Place& place);
+std::optional<Place> decode_place(View body);
 
 /// Members travel in as many frames as they need; each frame repeats the communicator's number and secret.
 std::vector<Bytes> encode(const Membership& membership);
@@ -58,6 +74,7 @@ class Root {
     std::shared_ptr<Channel> channel;
     joining::Greeting greeting;
     Deadline deadline;
+    bool served = false;
   };
   void accept(std::shared_ptr<Channel> channel, View body);
   /// What is wrong with the newcomer beside those already here.
