@@ -26,10 +26,21 @@ struct Call {
 
 /// What a rank receives.
 enum class Result {
-  reduced,       // the reduction of all inputs
-  reduced_part,  // its part of it
-  gathered,      // all inputs, in the order of the ranks
-  root_data,     // the root's input
+  reduced,           // the reduction of all inputs
+  reduced_part,      // its part of it
+  reduced_at_root,   // at the root the reduction; nothing elsewhere
+  gathered,          // all inputs, in the order of the ranks
+  gathered_at_root,  // at the root, the same; nothing elsewhere
+  root_data,         // the root's input
+  root_part,         // its part of the root's input
+  from_all,          // from each rank the part that is for this one, in the order of the ranks (see `part`)
+  from_previous,     // the previous rank's input
+};
+
+/// Elements of an input from `first` on.
+struct Part {
+  std::size_t first = 0;
+  std::size_t count = 0;
 };
 
 struct Collective {
@@ -39,12 +50,28 @@ struct Collective {
   Counts (*counts)(std::size_t elements, std::size_t element_bytes, int ranks);
   double (*bus_factor)(int ranks);  // busbw / algbw
   ncclResult_t (*call)(const void* send, void* receive, const Call& call, ncclComm_t communicator);
+  bool in_place = true;  // whether it may be; otherwise those columns are N/A
+  /// Of from_all: which part of its input `from` has for `to`, where a call's count is `count`.
+  Part (*part)(std::size_t count, int from, int to, int ranks) = nullptr;
+  /// The share of a row's bytes that algbw counts; null: all.
+  double (*counted)(int ranks) = nullptr;
+  bool powers_of_two = false;  // ranks must be one
 
-  bool reduces() const noexcept { return result == Result::reduced || result == Result::reduced_part; }
-  bool rooted() const noexcept { return result == Result::root_data; }
-  bool same_everywhere() const noexcept { return result != Result::reduced_part; }
+  bool reduces() const noexcept {
+    return result == Result::reduced || result == Result::reduced_part || result == Result::reduced_at_root;
+  }
+  bool rooted() const noexcept {
+    return result == Result::root_data || result == Result::root_part || only_at_root();
+  }
+  bool only_at_root() const noexcept {
+    return result == Result::reduced_at_root || result == Result::gathered_at_root;
+  }
+  bool same_everywhere() const noexcept {
+    return result == Result::reduced || result == Result::gathered || result == Result::root_data;
+  }
 };
 
-extern const Collective all_reduce, all_gather, reduce_scatter, broadcast;
+extern const Collective all_reduce, all_gather, reduce_scatter, broadcast, reduce, gather, scatter, all_to_all,
+    all_to_all_v, send_receive, hypercube;
 
 }  // namespace rondo::perf

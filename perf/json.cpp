@@ -100,8 +100,8 @@ Json results(const Summary& summary, int iteration_count) {
                   {"root", std::to_string(row.root)}};
     entry["out_of_place"] = figures(row.out_of_place);
     if (row.out_of_place.iterations) entry["out_of_place_per_iter"] = iterations(*row.out_of_place.iterations);
-    entry["in_place"] = figures(row.in_place);
-    if (row.in_place.iterations) entry["in_place_per_iter"] = iterations(*row.in_place.iterations);
+    entry["in_place"] = row.in_place ? figures(*row.in_place) : Json(nullptr);
+    if (row.in_place && row.in_place->iterations) entry["in_place_per_iter"] = iterations(*row.in_place->iterations);
     entry["actual_iterations"] = iteration_count;
     list.push_back(std::move(entry));
   }

@@ -69,6 +69,7 @@ class Bench {
   double time_fresh(const Case& row, bool in_place, std::vector<double>& iterations);
   void inspect(const Case& row, bool in_place, std::vector<Finding>& findings);
   std::uint64_t wrong_elements(const Case& row, bool in_place, const Seat& seat) const;
+  std::uint64_t touched(const Case& row, bool in_place, const Seat& seat) const;
   IterationTimes slowest(const std::vector<double>& iterations) const;
   double averaged(const std::vector<Finding>& findings) const;
 
@@ -177,26 +178,49 @@ double Bench::time_fresh(const Case& row, bool in_place, std::vector<double>& it
 }
 
 std::uint64_t Bench::wrong_elements(const Case& row, bool in_place, const Seat& seat) const {
-  const std::byte* data = receive_data(row, in_place, seat);
+  const std::byte* const data = receive_data(row, in_place, seat);
   const std::size_t count = row.counts.receive;
+  const int ranks = team_.ranks();
+  const auto input = [&](int rank) { return rank == seat.rank ? seat.input : input_of(row.type, row.op, rank, ranks); };
+  const auto place = static_cast<std::size_t>(seat.rank) * count;
   // The send buffer of a call out of place is nobody's to write.
   const std::uint64_t wrong = in_place ? 0 : count_wrong(seat.input, 0, seat.send.data(), row.counts.send);
+  if (collective_.only_at_root() && seat.rank != row.root) return wrong + touched(row, in_place, seat);
   switch (collective_.result) {
     case Result::reduced:
+    case Result::reduced_at_root:
       return wrong + count_wrong(result_, 0, data, count);
     case Result::reduced_part:
-      return wrong + count_wrong(result_, static_cast<std::size_t>(seat.rank) * count, data, count);
+      return wrong + count_wrong(result_, place, data, count);
     case Result::root_data:
-      return wrong + count_wrong(input_of(row.type, row.op, row.root, team_.ranks()), 0, data, count);
+      return wrong + count_wrong(input(row.root), 0, data, count);
+    case Result::root_part:
+      return wrong + count_wrong(input(row.root), place, data, count);
+    case Result::from_previous:
+      return wrong + count_wrong(input((seat.rank + ranks - 1) % ranks), 0, data, count);
     case Result::gathered:
+    case Result::gathered_at_root:
+    case Result::from_all:
       break;
   }
   std::uint64_t sum = wrong;
-  for (int rank = 0; rank < team_.ranks(); ++rank) {
-    const std::byte* block = data + static_cast<std::size_t>(rank) * row.send_bytes();
-    sum += count_wrong(input_of(row.type, row.op, rank, team_.ranks()), 0, block, row.counts.send);
+  std::size_t first = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Part part = collective_.part != nullptr ? collective_.part(row.counts.count, rank, seat.rank, ranks)
+                                                  : Part{0, row.counts.send};
+    sum += count_wrong(input(rank), part.first, data + first * row.type.bytes, part.count);
+    first += part.count;
   }
   return sum;
+}
+
+/// Elements that a rank which receives nothing finds changed: the receive buffer still has what inspect() wrote, the
+/// one buffer of a call in place the input.
+std::uint64_t Bench::touched(const Case& row, bool in_place, const Seat& seat) const {
+  if (in_place) return count_wrong(seat.input, 0, send_data(row, in_place, seat), row.counts.send);
+  const std::byte* const data = seat.receive.data();
+  return static_cast<std::uint64_t>(
+      std::count_if(data, data + row.receive_bytes(), [](std::byte b) { return b != std::byte{0xff}; }));
 }
 
 void Bench::inspect(const Case& row, bool in_place, std::vector<Finding>& findings) {
@@ -264,7 +288,8 @@ Half Bench::measure(const Case& row, bool in_place, Summary& summary) {
   if (options_.per_iteration) half.iterations = slowest(iterations);
   const double time = averaged(findings);
   half.time_us = time * 1e6;
-  half.algbw = static_cast<double>(row.row_bytes()) / 1e9 / time;
+  const double counted = collective_.counted != nullptr ? collective_.counted(team_.ranks()) : 1;
+  half.algbw = counted * static_cast<double>(row.row_bytes()) / 1e9 / time;
   half.busbw = half.algbw * collective_.bus_factor(team_.ranks());
   if (options_.checks == 0) return half;
   half.wrong = 0;
@@ -282,7 +307,7 @@ Row Bench::measure_row(const Case& row, Summary& summary) {
   Row result{
       row.row_bytes(), row.counts.count, row.type.name, name(row.op), collective_.rooted() ? row.root : -1, {}, {}, {}};
   result.out_of_place = measure(row, false, summary);
-  result.in_place = measure(row, true, summary);
+  if (collective_.in_place) result.in_place = measure(row, true, summary);
   result.time_of_day = time_of_day();
   return result;
 }
@@ -320,6 +345,8 @@ int run_thread(const Collective& collective, const Options& options, const std::
                const Team& team) {
   if (collective.rooted() && options.root >= team.ranks())
     fail("-r " + std::to_string(options.root) + ": there are only " + std::to_string(team.ranks()) + " ranks");
+  if (collective.powers_of_two && (team.ranks() & (team.ranks() - 1)) != 0)
+    fail("a hypercube needs 1, 2, 4, 8 ... ranks; these are " + std::to_string(team.ranks()));
   const char* local = std::getenv("LOCAL_RANK");
   const int first = team.members().front().rank;
   const int per_process = options.threads * options.ranks_per_thread;

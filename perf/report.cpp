@@ -91,8 +91,12 @@ Place place_here(int device) {
 
 double Summary::busbw() const noexcept {
   double sum = 0;
-  for (const Row& row : rows) sum += row.out_of_place.busbw + row.in_place.busbw;
-  return rows.empty() ? 0 : sum / (2 * static_cast<double>(rows.size()));
+  int halves = 0;
+  for (const Row& row : rows) {
+    sum += row.out_of_place.busbw + (row.in_place ? row.in_place->busbw : 0);
+    halves += row.in_place ? 2 : 1;
+  }
+  return rows.empty() ? 0 : sum / halves;
 }
 
 std::optional<bool> verdict(const Options& options, const Summary& summary) {
@@ -186,13 +190,19 @@ void Report::half(const Half& half) const {
 void Report::row(const Row& row) {
   std::printf("%12zu  %12zu  %8s  %6s  %6d", row.bytes, row.count, row.type.data(), row.op.data(), row.root);
   half(row.out_of_place);
-  half(row.in_place);
+  if (row.in_place) {
+    half(*row.in_place);
+  } else {
+    std::printf("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
+    if (row.out_of_place.iterations) std::printf("  %7s  %7s  %7s  %7s", "N/A", "N/A", "N/A", "N/A");
+  }
   if (options_.timestamps) std::printf("%21s", row.time_of_day.c_str());
   std::printf("\n");
   std::fflush(stdout);
   if (!csv_) return;
   for (const bool in_place : {false, true}) {
-    const Half& half = in_place ? row.in_place : row.out_of_place;
+    if (in_place && !row.in_place) continue;
+    const Half& half = in_place ? *row.in_place : row.out_of_place;
     const std::string wrong = half.wrong ? std::to_string(*half.wrong) : "";
     std::fprintf(csv_.get(), "%zu,%zu,%s,%s,%d,%d,%.3f,%.4f,%.4f,%s\n", row.bytes, row.count, row.type.data(),
                  row.op.data(), row.root, in_place, half.time_us, half.algbw, half.busbw, wrong.c_str());

@@ -37,7 +37,8 @@ struct Row {
   std::size_t count = 0;
   std::string_view type, op;
   int root = -1;
-  Half out_of_place, in_place;
+  Half out_of_place;
+  std::optional<Half> in_place;  // none where the collective can't be
   std::string time_of_day;
 };
 

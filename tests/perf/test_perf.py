@@ -40,14 +40,14 @@ def rows(result):
 
 
 class Case(unittest.TestCase):
-    def right(self, result, count):
-        """The status is 0, and there are `count` rows without a wrong element."""
+    def right(self, result, count, in_place=True):
+        """The status is 0, and there are `count` rows without a wrong element; in place only where that can be."""
         self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
         table = rows(result)
         self.assertEqual(len(table), count, result.stdout)
         for row in table:
             self.assertEqual(len(row), 13, row)
-            self.assertEqual((row[8], row[12]), ("0", "0"), row)
+            self.assertEqual((row[8], row[12]), ("0", "0" if in_place else "N/A"), row)
         self.assertIn("# Out of bounds values : 0 OK", result.stdout)
         self.assertRegex(result.stdout, r"# Avg bus bandwidth    : [\d.e+-]+ \n")
         return table
@@ -65,12 +65,16 @@ class Tables(Case):
         self.assertIn("# Ranks that differ    : 0 OK", result.stdout)
 
     def test_every_program_in_processes_threads_and_groups(self):
-        for name in ("all_reduce_perf", "all_gather_perf", "reduce_scatter_perf", "broadcast_perf"):
+        for name in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter",
+                     "alltoall", "alltoallv", "sendrecv", "hypercube"):
+            in_place = name not in ("alltoall", "alltoallv", "sendrecv")
+            several = 4 if name == "hypercube" else 3
             with self.subTest(name):
-                self.right(ranks(3, name, *SHORT), 4)
-                self.right(alone(name, *SHORT, "-t", "3"), 4)
-                self.right(alone(name, *SHORT, "-g", "2"), 4)
-                self.right(alone(name, *SHORT), 4)
+                name += "_perf"
+                self.right(ranks(several, name, *SHORT), 4, in_place)
+                self.right(alone(name, *SHORT, "-t", str(several)), 4, in_place)
+                self.right(alone(name, *SHORT, "-g", "2"), 4, in_place)
+                self.right(alone(name, *SHORT), 4, in_place)
 
     def test_several_ranks_in_each_of_several_processes(self):
         result = ranks(2, "all_reduce_perf", *SHORT, "-t", "2", "-g", "2", "-p", "1")
@@ -85,6 +89,8 @@ class Tables(Case):
         self.right(ranks(2, "reduce_scatter_perf", "-b", "4K", "-e", "4K", "-n", "1", "-d", "all", "-o", "all"), 72)
 
     def test_every_root(self):
+        for name in ("reduce_perf", "gather_perf", "scatter_perf"):
+            self.right(ranks(3, name, "-b", "1K", "-e", "1K", "-n", "1", "-r", "all"), 3)
         table = self.right(ranks(3, "broadcast_perf", "-b", "1K", "-e", "1K", "-n", "1", "-r", "all"), 3)
         self.assertEqual([(row[3], row[4]) for row in table], [("none", str(root)) for root in range(3)])
 
@@ -223,6 +229,11 @@ class Mistakes(Case):
         result = ranks(2, "broadcast_perf", *SHORT, "-r", "7")
         self.assertEqual(result.returncode, 1)
         self.assertIn("-r 7: there are only 2 ranks", result.stderr)
+
+    def test_a_hypercube_of_three(self):
+        result = ranks(3, "hypercube_perf", *SHORT)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("a hypercube needs 1, 2, 4, 8 ... ranks; these are 3", result.stderr)
 
     def test_help(self):
         result = alone("all_reduce_perf", "--help")

@@ -30,14 +30,15 @@ PARTS = {
     "api": (r"runtime/(api|group|queue)(\.|/|_)",
             ["nccl.h", "base", "control", "communicator", "memory.h", "assembly"]),
     # The named exceptions of perf/ and tools/: they look inside.
-    "inside perf": (r"perf/(links|executor|reduce|limits)(\.|/|_)",
+    "inside perf": (r"perf/(links|executor|reducer|limits)(\.|/|_)",
                     ["perf", "nccl.h", "base", "plan", "transport.h", "reducer.h", "memory.h", "wait", "executor",
                      "mapped memory", "shm", "tcp", "simulated", "kernels"]),
     "plan tool": (r"tools/plan/", ["tools", "base", "plan"]),
+    "doctor tool": (r"tools/doctor/", ["tools", "nccl.h", "base"]),
     "info tool": (r"tools/rondo/info", ["tools", "nccl.h", "base"]),
     "run tool": (r"tools/run/", ["base"]),
     "perf": (r"perf/", ["nccl.h"]),
-    "tools": (r"tools/", ["nccl.h", "plan tool", "info tool", "run tool"]),
+    "tools": (r"tools/", ["nccl.h", "plan tool", "doctor tool", "info tool", "run tool"]),
     "docs": (r"docs/", ["nccl.h"]),
 }
 # Headers of CUDA and verbs, and the files that may include them: none yet.

@@ -1,0 +1,6 @@
+// Measures all-to-all: nccl-tests' program of the same name on host memory.
+#include "measure.h"
+
+int main(int argument_count, char** arguments) {
+  return rondo::perf::run(rondo::perf::all_to_all, argument_count, arguments);
+}

@@ -1,0 +1,6 @@
+// Measures scatter: nccl-tests' program of the same name on host memory.
+#include "measure.h"
+
+int main(int argument_count, char** arguments) {
+  return rondo::perf::run(rondo::perf::scatter, argument_count, arguments);
+}
