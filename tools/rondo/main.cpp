@@ -2,7 +2,9 @@
 // own (CLI::RuntimeError carries it), 2 for a wrong command line.
 #include <CLI/CLI.hpp>
 
+#include "tools/doctor/doctor_command.h"
 #include "tools/plan/plan_command.h"
+#include "tools/plot/plot_command.h"
 #include "tools/rondo/info.h"
 #include "tools/run/run_command.h"
 
@@ -13,6 +15,8 @@ int main(int argument_count, char** arguments) {
   add_run_command(app);
   add_info_command(app);
   add_plan_command(app);
+  add_plot_command(app);
+  add_doctor_command(app);
   try {
     app.parse(argument_count, arguments);
   } catch (const CLI::RuntimeError& ended) {
