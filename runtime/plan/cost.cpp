@@ -365,10 +365,12 @@ void Simulation::send(Link& l, const Message& message, double time) {
   } else {
     l.returned_credits.pop();
   }
-  const double duration = message.lent ? 0 : cost_of(l).seconds_per_byte * static_cast<double>(message.bytes);
+  const LinkCost link = cost_of(l);
+  const double duration =
+      link.seconds_per_message + (message.lent ? 0 : link.seconds_per_byte * static_cast<double>(message.bytes));
   double& free = port(egress_, l, l.from);
-  const double begin = message.lent ? time : std::max(time, free);
-  if (!message.lent && l.from != l.to) free = begin + duration;
+  const double begin = l.from == l.to ? time : std::max(time, free);
+  if (l.from != l.to) free = begin + duration;
   l.bytes += message.bytes;
   sent_bytes_[l.from] += message.bytes;
   ++result_.messages;
@@ -381,9 +383,11 @@ void Simulation::arrive(Link& l, double time) {
   Message m = l.flying.front();
   l.flying.pop();
   m.available = time;
-  if (!m.lent && l.from != l.to) {
+  if (l.from != l.to) {
     double& free = port(ingress_, l, l.to);
-    m.available = std::max(time, free) + cost_of(l).seconds_per_byte * static_cast<double>(m.bytes);
+    const LinkCost link = cost_of(l);
+    m.available = std::max(time, free) + link.seconds_per_message +
+                  (m.lent ? 0 : link.seconds_per_byte * static_cast<double>(m.bytes));
     free = m.available;
   }
   l.messages.push(m);

@@ -1,10 +1,11 @@
 // The cost model: the same plans in virtual time, with credits, for thousands of ranks.  It ranks algorithms; it does
 // not predict.
 //
-// A message of b bytes leaves through its sender's port and enters through its receiver's, b * seconds_per_byte each,
-// latency apart; a port does one message at a time.  The ports of a rank serve its links within the host; those of a
-// host serve its links to other hosts.  Reducing takes time for each operand after the first; so does a local copy.
-// A borrower reads lent memory, and stores replies, through its own port.  A credit returns after the link's latency.
+// A message of b bytes leaves through its sender's port and enters through its receiver's, seconds_per_message and
+// b * seconds_per_byte each, latency apart; a port does one message at a time.  The ports of a rank serve its links
+// within the host; those of a host serve its links to other hosts.  Reducing takes time for each operand after the
+// first; so does a local copy.  A borrower reads lent memory, and stores replies, through its own port.  A credit
+// returns after the link's latency.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,12 @@ namespace rondo::plan {
 struct LinkCost {
   double latency_s;
   double seconds_per_byte;
+  double seconds_per_message = 0;
 };
 
 struct Parameters {
-  LinkCost same_host{0.3e-6, 1 / 8e9};
-  LinkCost other_host{5e-6, 1 / 3e9};
+  LinkCost same_host{0.3e-6, 1 / 8e9, 0.05e-6};
+  LinkCost other_host{5e-6, 1 / 3e9, 1e-6};
   double reduce_seconds_per_byte = 1 / 16e9;
   int credits = limits::credits;
   bool lends = false;  // whether links within a host grant lends

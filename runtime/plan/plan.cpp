@@ -5,6 +5,7 @@
 #include <array>
 #include <cassert>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "plan/schedules.h"
@@ -46,10 +47,10 @@ Topology Topology::one_host(int ranks) {
 Topology Topology::on_hosts(std::vector<std::int32_t> host_of_rank) {
   Topology topology = one_host(static_cast<int>(host_of_rank.size()));
   // Hosts in the order of their first ranks, so that numbering hosts differently changes nothing.
+  std::unordered_map<std::int32_t, std::int32_t> places;
   std::vector<std::int32_t> first(host_of_rank.size());
   for (std::size_t rank = 0; rank < first.size(); ++rank)
-    first[rank] = static_cast<std::int32_t>(
-        std::find(host_of_rank.begin(), host_of_rank.end(), host_of_rank[rank]) - host_of_rank.begin());
+    first[rank] = places.try_emplace(host_of_rank[rank], static_cast<std::int32_t>(rank)).first->second;
   std::stable_sort(topology.ring_order.begin(), topology.ring_order.end(),
                    [&](std::int32_t a, std::int32_t b) { return first[a] < first[b]; });
   topology.host_of_rank = std::move(host_of_rank);
@@ -58,14 +59,11 @@ Topology Topology::on_hosts(std::vector<std::int32_t> host_of_rank) {
 
 std::vector<std::vector<std::int32_t>> Topology::hosts() const {
   std::vector<std::vector<std::int32_t>> list;
-  std::vector<std::int32_t> numbers;
+  std::unordered_map<std::int32_t, std::size_t> places;
   for (const std::int32_t rank : ring_order) {
-    const auto at = std::find(numbers.begin(), numbers.end(), host_of_rank[rank]) - numbers.begin();
-    if (at == static_cast<std::ptrdiff_t>(numbers.size())) {
-      numbers.push_back(host_of_rank[rank]);
-      list.emplace_back();
-    }
-    list[at].push_back(rank);
+    const auto [at, added] = places.try_emplace(host_of_rank[rank], list.size());
+    if (added) list.emplace_back();
+    list[at->second].push_back(rank);
   }
   return list;
 }

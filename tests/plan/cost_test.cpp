@@ -34,6 +34,24 @@ TEST_CASE("a ring moves 2(n-1)/n of the buffer over every link, in 2(n-1) hops")
   }
 }
 
+TEST_CASE("at a fixed size a ring's link carries 2(n-1)/n of the bytes, within 3 %") {
+  for (const std::uint64_t bytes : {std::uint64_t{16} << 20, (std::uint64_t{64} << 20) + 12'345})
+    for (int n = 2; n <= 512; n = n * 3 / 2 + 1) {
+      const double carried = static_cast<double>(all_reduce(Algorithm::ring, n, bytes, {}).link_bytes_max);
+      REQUIRE(carried == Approx(2.0 * (n - 1) / n * static_cast<double>(bytes)).epsilon(0.03));
+    }
+}
+
+TEST_CASE("a message costs its ports time besides its bytes") {
+  Parameters p = whole();
+  p.same_host.seconds_per_message = 2 * latency;
+  const int n = 16;
+  // The root of a star takes n-1 messages one after another, and sends as many; a tree spreads them.
+  REQUIRE(all_reduce(Algorithm::star, n, 8, p).seconds > 2 * (n - 1) * 2 * latency);
+  REQUIRE(all_reduce(Algorithm::star, n, 8, p).seconds < 2 * (n + 1) * 2 * latency);
+  REQUIRE(all_reduce(Algorithm::recursive_doubling, n, 8, p).seconds == Approx(4 * 3 * latency).epsilon(0.01));
+}
+
 TEST_CASE("a star's root takes and gives n-1 buffers") {
   for (const int n : {2, 4, 16}) {
     const std::uint64_t bytes = 1 << 20;

@@ -41,6 +41,18 @@ class Command(unittest.TestCase):
         self.assertEqual(sorted(line.strip() for line in known.splitlines() if line.startswith("  ")),
                          sorted(f"{kind} {name}" for kind, those in SHIPPED.items() for name in those))
 
+    def test_the_pictures_of_the_documents_are_current(self):
+        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, os.pardir, "docs", "pictures")
+        with tempfile.TemporaryDirectory() as made:
+            for kind, those in SHIPPED.items():
+                for name in those:
+                    with self.subTest(kind=kind, name=name):
+                        shape = ["--hosts", "2,2"] if name == "hierarchical" else ["-n", "4"]
+                        path = os.path.join(made, f"plan_{kind}_{name}.svg")
+                        plan(kind, name, *shape, "--svg", path)
+                        with open(path) as new, open(os.path.join(folder, os.path.basename(path))) as old:
+                            self.assertEqual(new.read(), old.read(), "run docs/pictures/schedules.py")
+
     def test_json(self):
         done = plan("all_reduce", "ring", "--hosts", "2,2", "--json", "--verify", "--cost")
         answer = json.loads(done.stdout)
@@ -59,6 +71,7 @@ class Command(unittest.TestCase):
         for arguments, says in ((["all_reduce", "rng", "-n", "4"], "all_reduce ring"),
                                 (["all_reduce", "pat", "-n", "4"], "no plan for `all_reduce pat`"),
                                 (["all_reduce", "ring"], "how many ranks"),
+                                ([], "there are:"),
                                 (["all_reduce", "ring", "-n", "0"], "--ranks"),
                                 (["all_reduce", "ring", "-n", "3", "--hosts", "2,2"], "adds up to 4"),
                                 (["broadcast", "chain", "-n", "3", "--root", "3"], "0..2"),

@@ -16,6 +16,7 @@
 #include "plan/verify.h"
 #include "tools/plan/drawing.h"
 #include "tools/plan/plan_json.h"
+#include "tools/plan/table.h"
 
 namespace {
 
@@ -27,7 +28,7 @@ struct Request {
   std::string collective, algorithm, svg;
   int ranks = 0, root = 0;
   std::vector<int> hosts;
-  bool verify = false, cost = false, json = false, lends = false;
+  bool verify = false, cost = false, json = false, lends = false, table = false;
   std::uint64_t bytes = 128 << 20;
   std::vector<double> same_host, other_host;  // latency in us, GB/s
 };
@@ -211,16 +212,23 @@ json as_json(const plan::Run& run, const Proof* proof, const std::vector<Row>& r
   return result;
 }
 
-void write_svg(const std::string& path, const plan::Run& run, const std::string& title) {
-  std::ofstream file(path);
-  file << tools::draw(run, title);
-  file.close();
-  if (file) return;
+void cannot_write(const std::string& path) {
   std::fprintf(stderr, "rondo plan: cannot write %s\n", path.c_str());
   throw CLI::RuntimeError(1);
 }
 
+void write_svg(const std::string& path, const plan::Run& run, const std::string& title) {
+  std::ofstream file(path);
+  file << tools::draw(run, title);
+  file.close();
+  if (!file) cannot_write(path);
+}
+
 void run_request(const Request& request) {
+  if (request.table) {
+    if (!tools::print_table(request.svg)) cannot_write(request.svg);
+    return;
+  }
   const plan::Schedule& schedule = schedule_of(request);
   const plan::Topology topology = topology_of(request);
   const plan::Run run = plan::build_run(schedule, topology, request.root);
@@ -249,9 +257,8 @@ void add_plan_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("plan", "Print, verify, cost and draw the plan of a collective");
   command
       ->add_option("collective", request->collective,
-                   "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all")
-      ->required();
-  command->add_option("algorithm", request->algorithm, "A wrong one gets the list")->required();
+                   "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all");
+  command->add_option("algorithm", request->algorithm, "A wrong one gets the list");
   command->add_option("-n,--ranks", request->ranks, "Number of ranks")->check(CLI::Range(1, 4096));
   command->add_option("--root", request->root, "Root of a rooted collective");
   command->add_option("--hosts", request->hosts, "Ranks on each host: 2,2")->delimiter(',')->check(CLI::PositiveNumber);
@@ -263,6 +270,7 @@ void add_plan_command(CLI::App& app) {
   command->add_option("--other-host", request->other_host, "Links between hosts: latency in us, GB/s")
       ->delimiter(',')->expected(2)->check(CLI::PositiveNumber);
   command->add_flag("--lends", request->lends, "Cost with mapped memory (ncclMemAlloc)");
+  command->add_flag("--table", request->table, "Instead: which algorithm is the fastest where, by the cost model");
   command->add_option("--svg", request->svg, "Draw it to this file");
   command->add_flag("--json", request->json, "Print JSON");
   command->callback([request] {
