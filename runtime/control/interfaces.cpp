@@ -154,7 +154,12 @@ InterfaceChoice choose_interfaces() {
     if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
     rules.near = parse_address(host, 0);
   }
-  InterfaceChoice choice = choose_interfaces(list_interfaces(), rules);
+  const std::vector<Interface> all = list_interfaces();
+  if (all.empty() && rules.names.empty() && rules.family.empty()) {
+    log::info(log::Subsystem::bootstrap, "no interface is up: other hosts cannot reach this process");
+    return {{}, "none is up"};
+  }
+  InterfaceChoice choice = choose_interfaces(all, rules);
   log::info(log::Subsystem::bootstrap,
             "other hosts reach this process by " + in_words(choice.interfaces) + ": " + choice.why);
   return choice;

@@ -41,7 +41,8 @@ InterfaceChoice choose_interfaces(const std::vector<Interface>& all, const Inter
 
 /// NCCL_SOCKET_FAMILY: "" for both.  Throws Error.
 std::string socket_family();
-/// As the environment has it; logged.  Throws Error.
+/// As the environment has it; logged.  Empty where no interface is up, and the environment asks for none.  Throws
+/// Error.
 InterfaceChoice choose_interfaces();
 
 /// "eth0 10.0.0.1, eth1 10.1.0.1"

@@ -190,7 +190,7 @@ UniqueId create_unique_id() {
   ControlThread& thread = ControlThread::get();
   thread.call([&] { address.addresses = thread.addresses(); });
   address.name = thread.listener_name();
-  address.port = address.addresses.front().port;
+  address.port = address.addresses.empty() ? 0 : address.addresses.front().port;
   address.root = random_number();
   address.secret = random_secret();
   return serve(std::move(address));

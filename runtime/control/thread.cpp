@@ -79,7 +79,7 @@ std::uint16_t ControlThread::port() {
 const std::vector<Address>& ControlThread::addresses() {
   if (!addresses_.empty()) return addresses_;
   const InterfaceChoice choice = choose_interfaces();
-  const std::uint16_t listening = port();
+  const std::uint16_t listening = choice.interfaces.empty() ? 0 : port();
   for (const Interface& interface : choice.interfaces) {
     if (addresses_.size() == limits::addresses_max) break;
     addresses_.push_back(interface.address);

@@ -32,7 +32,8 @@ class ControlThread {
   const std::string& listener_name() const noexcept { return listener_name_; }
   /// The TCP port on which this process listens from the first call on.  Throws Error.  Loop thread only.
   std::uint16_t port();
-  /// Where ranks of other hosts reach this process, at that port: limits::addresses_max at most.  Throws Error.  Loop
+  /// Where ranks of other hosts reach this process, at that port: limits::addresses_max at most, none where no
+  /// interface is up.  Throws Error.  Loop
   /// thread only.
   const std::vector<Address>& addresses();
   /// The roots of this process.  Loop thread only.
