@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Rondo's all-reduce beside Open MPI's, MPICH's and Gloo's, in one run.
+"""Rondo's collectives beside Open MPI's, MPICH's and (all-reduce) Gloo's, in one run.
 
 Every contender runs the same loop (loop.h); contenders take turns in rounds, so that what the machine does meanwhile
 meets all of them.  Prints one Markdown table: the median over the rounds of a call's time (itself the median of 7
-loops of the slowest rank), and its ratio to the first peer.  Setting: 2 ranks are bound to a core each; more ranks than
-cores are unbound, and the MPI libraries are told that they share cores.  With --transport tcp every contender is held
-to TCP over the loopback interface (Open MPI by `--mca btl tcp,self`); Gloo has nothing else.
+loops of the slowest rank), and Rondo's ratio to the best peer. Setting: 2 ranks
+are bound to a core each; more ranks than cores are unbound, and Open MPI is told that they share cores (MPICH cannot
+be told: 8 bytes between 4 ranks of 2 cores did not end in 20 s).  With --transport tcp every contender is held to TCP
+over the loopback interface (Open MPI by `--mca btl tcp,self`); Gloo has nothing else.
 """
 import argparse
 import csv
@@ -19,6 +20,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SIZES = "8,64,512,4096,32768,262144,2097152,16777216,134217728"
+COLLECTIVES = "all_reduce,reduce_scatter,all_gather,broadcast,reduce,gather,scatter,alltoall,sendrecv"
 PEERS = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
 TCP_ALONE = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]
 
@@ -40,14 +42,14 @@ def compile_peer(peer, folder):
     else:
         if not shutil.which("mpicc." + peer):
             sys.exit(f"compare.py: mpicc.{peer} is not installed; `tools/dev peers` installs Open MPI")
-        command = ["mpicc." + peer, "-std=gnu11", "-O3", os.path.join(HERE, "mpi_all_reduce.c"), "-o", driver]
+        command = ["mpicc." + peer, "-std=gnu11", "-O3", os.path.join(HERE, "mpi_collectives.c"), "-o", driver]
     subprocess.run(command, check=True)
     return driver
 
 
 def peer_command(peer, driver, arguments, folder, ranks, bound, mode):
     """How one peer runs: each rank on a core of its own, or sharing cores."""
-    work = [driver, arguments.sizes, mode]
+    work = [driver, arguments.collectives, arguments.sizes, mode]
     if peer == "gloo":
         store = tempfile.mkdtemp(dir=folder)
         return rondo_run(arguments, ranks, bound, ["GLOO_STORE=" + store, "GLOO_INTERFACE=lo"], work)
@@ -65,24 +67,25 @@ def contenders(arguments, folder):
         driver = compile_peer(peer, folder)
         result[PEERS[peer]] = lambda ranks, bound, mode, peer=peer, driver=driver: peer_command(
             peer, driver, arguments, folder, ranks, bound, mode)
-    driver = os.path.join(arguments.build, "perf", "peers", "rondo_all_reduce")
+    driver = os.path.join(arguments.build, "perf", "peers", "rondo_collectives")
     for memory in arguments.memory.split(","):
         result["Rondo " + memory] = lambda ranks, bound, mode, memory=memory: rondo_run(
             arguments, ranks, bound, ["RONDO_TRANSPORT=" + arguments.transport],
-            [driver, arguments.sizes, mode, memory])
+            [driver, arguments.collectives, arguments.sizes, mode, memory])
     return result
 
 
 def times_of(command):
-    """{bytes: microseconds} as a driver prints them."""
+    """{(collective, bytes): microseconds} as a driver prints them."""
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
     if run.returncode != 0:
         sys.exit(f"compare.py: status {run.returncode} of: {' '.join(command)}")
-    return {int(line.split()[0]): float(line.split()[1]) for line in run.stdout.splitlines()}
+    rows = [line.split() for line in run.stdout.splitlines()]
+    return {(row[0], int(row[1])): float(row[2]) for row in rows}
 
 
 def measure(arguments, commands):
-    """{(ranks, mode, bytes, name): [microseconds, one a round]}."""
+    """{(collective, ranks, mode, bytes, name): [microseconds, one a round]}."""
     cores = len(os.sched_getaffinity(0))
     results = {}
     for number in range(arguments.rounds):
@@ -90,8 +93,8 @@ def measure(arguments, commands):
             for mode in arguments.modes.split(","):
                 for name, command in commands.items():
                     print(f"round {number + 1} of {arguments.rounds}: {ranks} ranks, {mode}, {name}", file=sys.stderr)
-                    for size, time in times_of(command(ranks, ranks <= cores, mode)).items():
-                        results.setdefault((ranks, mode, size, name), []).append(time)
+                    for (collective, size), time in times_of(command(ranks, ranks <= cores, mode)).items():
+                        results.setdefault((collective, ranks, mode, size, name), []).append(time)
     return results
 
 
@@ -104,32 +107,39 @@ def size_text(size):
 
 def table(results, names):
     """The lines of the Markdown table."""
-    lines = ["| ranks | data | size | " + " | ".join(f"{name}, us" for name in names) + " | " +
-             " | ".join(f"{name} / {names[0]}" for name in names[1:]) + " |",
-             "|---|---|---|" + "---:|" * (2 * len(names) - 1)]
-    for ranks, mode, size in dict.fromkeys(key[:3] for key in results):
-        medians = [statistics.median(results[ranks, mode, size, name]) for name in names]
-        figures = [f"{time:.2f}" for time in medians] + [f"{time / medians[0]:.2f}" for time in medians[1:]]
-        lines.append(f"| {ranks} | {mode} | {size_text(size)} | " + " | ".join(figures) + " |")
+    peers = [name for name in names if not name.startswith("Rondo")]
+    own = [name for name in names if name.startswith("Rondo")]
+    order = COLLECTIVES.split(",")
+    best = "best peer" if len(peers) > 1 else peers[0]
+    lines = ["| collective | ranks | data | size | " + " | ".join(f"{name}, us" for name in names) + " | " +
+             " | ".join(f"{name} / {best}" for name in own) + " |",
+             "|---|---|---|---|" + "---:|" * (len(names) + len(own))]
+    rows = sorted(dict.fromkeys(key[:4] for key in results), key=lambda row: order.index(row[0]))
+    for collective, ranks, mode, size in rows:
+        medians = {name: statistics.median(results[collective, ranks, mode, size, name]) for name in names}
+        least = min(medians[name] for name in peers)
+        figures = [f"{medians[name]:.2f}" for name in names] + [f"{medians[name] / least:.2f}" for name in own]
+        lines.append(f"| {collective} | {ranks} | {mode} | {size_text(size)} | " + " | ".join(figures) + " |")
     return lines
 
 
 def write_csv(path, results):
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["ranks", "data", "bytes", "contender", "round", "time_us"])
-        for (ranks, mode, size, name), times in results.items():
+        writer.writerow(["collective", "ranks", "data", "bytes", "contender", "round", "time_us"])
+        for (collective, ranks, mode, size, name), times in results.items():
             for number, time in enumerate(times, 1):
-                writer.writerow([ranks, mode, size, name, number, time])
+                writer.writerow([collective, ranks, mode, size, name, number, time])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build folder (build)")
+    parser.add_argument("--collectives", default="all_reduce", help=f"of {COLLECTIVES} (all_reduce)")
     parser.add_argument("--ranks", default="2,4", help="numbers of ranks (2,4)")
     parser.add_argument("--sizes", default=SIZES, help="sizes in bytes")
     parser.add_argument("--modes", default="hot,fresh", help="hot, fresh or both")
-    parser.add_argument("--peers", default="openmpi", help="of openmpi, mpich, gloo; the first is compared with")
+    parser.add_argument("--peers", default="openmpi", help="of openmpi, mpich, gloo (openmpi)")
     parser.add_argument("--transport", default="shm", choices=("shm", "tcp"), help="shm, or tcp over 127.0.0.1 (shm)")
     parser.add_argument("--memory", default="plain,alloc", help="Rondo's buffers: from malloc, ncclMemAlloc (both)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds (3)")

@@ -1,5 +1,5 @@
-// Times Gloo's all-reduce over TCP with the loop of loop.h.  Usage: gloo_all_reduce SIZES hot|fresh, with RANK,
-// WORLD_SIZE, GLOO_STORE (an empty folder that all ranks see) and GLOO_INTERFACE in the environment.
+// Times Gloo's all-reduce over TCP with the loop of loop.h.  Usage: gloo_all_reduce all_reduce SIZES hot|fresh, with
+// RANK, WORLD_SIZE, GLOO_STORE (an empty folder that all ranks see) and GLOO_INTERFACE in the environment.
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/math.h>
@@ -14,9 +14,9 @@
 
 static std::shared_ptr<gloo::rendezvous::Context> context;
 
-static void reduce(float* data, size_t count) {
+static void run(const struct Work* work) {
   gloo::AllreduceOptions options(context);
-  options.setOutput(data, count);
+  options.setOutput(work->target, work->count);
   options.setReduceFunction(
       [](void* sum, const void* one, const void* other, size_t n) { gloo::sum<float>(sum, one, other, n); });
   gloo::allreduce(options);
@@ -35,8 +35,8 @@ static void slowest(double time_us, double* of_all) {
 }
 
 int main(int argument_count, char** arguments) {
-  if (argument_count < 3) {
-    fprintf(stderr, "usage: gloo_all_reduce SIZES hot|fresh\n");
+  if (argument_count < 4 || strcmp(arguments[1], "all_reduce") != 0) {
+    fprintf(stderr, "usage: gloo_all_reduce all_reduce SIZES hot|fresh\n");
     return 2;
   }
   const int rank = atoi(getenv("RANK")), ranks = atoi(getenv("WORLD_SIZE"));
@@ -46,8 +46,8 @@ int main(int argument_count, char** arguments) {
   gloo::rendezvous::FileStore store(getenv("GLOO_STORE"));
   context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
   context->connectFullMesh(store, device);
-  std::vector<float> data(largest(arguments[1]) / sizeof(float));
-  measure(data.data(), arguments[1], strcmp(arguments[2], "fresh") == 0, rank, ranks);
+  std::vector<float> data(room(arguments[2], ranks) / sizeof(float));
+  measure(arguments[1], arguments[2], strcmp(arguments[3], "fresh") == 0, rank, ranks, data.data(), nullptr);
   barrier();
   return 0;
 }

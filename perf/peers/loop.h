@@ -1,9 +1,11 @@
-/* The one loop that all peers are measured with: all-reduce of float32 sums in place, and the time of one call.
+/* The one loop that all peers are measured with: float32, sums, root 0, and the time of one call.
  *
- * A driver defines `reduce` (the call), `barrier`, `slowest` (the largest of all ranks' times, to rank 0) and calls
- * `measure`.  hot: calls back to back.  fresh: every rank rewrites its buffer before every call, and the calls are
- * timed one by one after a barrier.  Each size is measured in 7 loops; printed are bytes, and the median, least and
- * largest time of a call in microseconds (mean over the loop, slowest rank). */
+ * A driver defines `run` (one call), `barrier`, `slowest` (the largest of all ranks' times, to rank 0) and calls
+ * `measure`.  Sizes are bytes of the larger of what a rank gives and gets, at least one element for each rank's part.
+ * all_reduce and broadcast work in place, the others out of place.  sendrecv: each rank sends to the next and receives
+ * from the one before.  hot: calls back to back.  fresh: every rank rewrites its source before every call, and the
+ * calls are timed one by one after a barrier.  Each size is measured in 7 loops; printed are the collective, bytes, and
+ * the median, least and largest time of a call in microseconds (mean over the loop, slowest rank). */
 #pragma once
 
 #include <stdio.h>
@@ -12,8 +14,19 @@
 #include <time.h>
 
 enum { loops = 7 };
+enum Collective { all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, alltoall, sendrecv };
+static const char* const collective_names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
+                                               "gather",     "scatter",        "alltoall",   "sendrecv"};
+enum { collectives = sizeof collective_names / sizeof *collective_names };
 
-static void reduce(float* data, size_t count);
+struct Work {
+  enum Collective what;
+  int rank, ranks;
+  size_t count; /* elements of a part: of the whole where ranks' parts are not told apart */
+  float *source, *target;
+};
+
+static void run(const struct Work* work);
 static void barrier(void);
 static void slowest(double time_us, double* of_all);
 
@@ -29,23 +42,35 @@ static int iterations_for(size_t bytes) {
   return bytes <= (8u << 20) ? 20 : 5;
 }
 
-static void rewrite(float* data, size_t count) {
-  for (size_t i = 0; i < count; ++i) data[i] = 1.0f;
+static int in_place(enum Collective what) { return what == all_reduce || what == broadcast; }
+
+/* How many parts a rank gives, and gets. */
+static size_t given(const struct Work* work) {
+  return work->what == reduce_scatter || work->what == scatter || work->what == alltoall ? (size_t)work->ranks : 1;
+}
+static size_t got(const struct Work* work) {
+  return work->what == all_gather || work->what == gather || work->what == alltoall ? (size_t)work->ranks : 1;
 }
 
-static double time_loop(float* data, size_t count, int iterations, int fresh) {
+static float value(int rank, size_t index) { return (float)(rank + 1) + (float)(index % 7); }
+
+static void rewrite(const struct Work* work) {
+  for (size_t i = 0; i < work->count * given(work); ++i) work->source[i] = value(work->rank, i);
+}
+
+static double time_loop(const struct Work* work, int iterations, int fresh) {
   double sum_us = 0;
   if (!fresh) {
     barrier();
     const double start = now_us();
-    for (int i = 0; i < iterations; ++i) reduce(data, count);
+    for (int i = 0; i < iterations; ++i) run(work);
     return (now_us() - start) / iterations;
   }
   for (int i = 0; i < iterations; ++i) {
-    rewrite(data, count);
+    rewrite(work);
     barrier();
     const double start = now_us();
-    reduce(data, count);
+    run(work);
     sum_us += now_us() - start;
   }
   return sum_us / iterations;
@@ -56,44 +81,94 @@ static int by_size(const void* one, const void* other) {
   return (a > b) - (a < b);
 }
 
-/* Ends the program unless every element is `ranks`: a fast wrong answer is no answer. */
-static void verify(float* data, size_t count, int ranks) {
-  rewrite(data, count);
-  reduce(data, count);
-  for (size_t i = 0; i < count; ++i) {
-    if (data[i] == (float)ranks) continue;
-    fprintf(stderr, "element %zu of %zu is %g, not %d\n", i, count, (double)data[i], ranks);
+/* What element `i` of the target must be. */
+static float expected(const struct Work* work, size_t i) {
+  const size_t mine = (size_t)work->rank * work->count;
+  float sum = 0;
+  switch (work->what) {
+    case all_reduce:
+    case reduce:
+    case reduce_scatter:
+      for (int rank = 0; rank < work->ranks; ++rank) sum += value(rank, work->what == reduce_scatter ? mine + i : i);
+      return sum;
+    case all_gather:
+    case gather: return value((int)(i / work->count), i % work->count);
+    case broadcast: return value(0, i);
+    case scatter: return value(0, mine + i);
+    case alltoall: return value((int)(i / work->count), mine + i % work->count);
+    case sendrecv: return value((work->rank + work->ranks - 1) % work->ranks, i);
+  }
+  return -1;
+}
+
+/* Ends the program unless every element is as it must be: a fast wrong answer is no answer. */
+static void verify(const struct Work* work) {
+  if (!in_place(work->what)) memset(work->target, 0xff, work->count * got(work) * sizeof(float));
+  rewrite(work);
+  run(work);
+  if ((work->what == reduce || work->what == gather) && work->rank != 0) return;
+  for (size_t i = 0; i < work->count * got(work); ++i) {
+    if (work->target[i] == expected(work, i)) continue;
+    fprintf(stderr, "%s: element %zu is %g, not %g\n", collective_names[work->what], i, (double)work->target[i],
+            (double)expected(work, i));
     exit(1);
   }
 }
 
-/* `sizes`: "8,64,4096" in bytes; `data` holds the largest. */
-static void measure(float* data, const char* sizes, int fresh, int rank, int ranks) {
-  for (const char* at = sizes; *at;) {
-    char* end;
-    const size_t bytes = strtoull(at, &end, 0), count = bytes / sizeof(float);
-    at = *end ? end + 1 : end;
-    const int iterations = iterations_for(bytes);
-    double times[loops];
-    verify(data, count, ranks);
-    rewrite(data, count);
-    for (int i = 0; i < (iterations < 10 ? 2 : iterations / 10); ++i) reduce(data, count);
-    for (int loop = 0; loop < loops; ++loop) slowest(time_loop(data, count, iterations, fresh), &times[loop]);
-    if (rank != 0) continue;
-    qsort(times, loops, sizeof(double), by_size);
-    printf("%zu %.3f %.3f %.3f\n", bytes, times[loops / 2], times[0], times[loops - 1]);
-    fflush(stdout);
+static void measure_size(struct Work work, size_t bytes, int fresh) {
+  const size_t parts = given(&work) > got(&work) ? given(&work) : got(&work);
+  const int iterations = iterations_for(bytes);
+  double times[loops];
+  work.count = bytes / sizeof(float) / parts;
+  if (work.count == 0) work.count = 1;
+  if (in_place(work.what)) work.target = work.source;
+  verify(&work);
+  rewrite(&work);
+  for (int i = 0; i < (iterations < 10 ? 2 : iterations / 10); ++i) run(&work);
+  for (int loop = 0; loop < loops; ++loop) slowest(time_loop(&work, iterations, fresh), &times[loop]);
+  if (work.rank != 0) return;
+  qsort(times, loops, sizeof(double), by_size);
+  printf("%s %zu %.3f %.3f %.3f\n", collective_names[work.what], bytes, times[loops / 2], times[0], times[loops - 1]);
+  fflush(stdout);
+}
+
+/* The next of `sizes` ("8,64,4096"), which moves on. */
+static size_t next_size(const char** sizes) {
+  char* end;
+  const size_t bytes = strtoull(*sizes, &end, 0);
+  if (end == *sizes || (*end && *end != ',')) {
+    fprintf(stderr, "sizes are numbers of bytes with commas between, not \"%s\"\n", *sizes);
+    exit(2);
+  }
+  *sizes = *end ? end + 1 : end;
+  return bytes;
+}
+
+/* `names`: collectives with commas between; each buffer holds `room` bytes. */
+static void measure(const char* names, const char* sizes, int fresh, int rank, int ranks, float* source,
+                    float* target) {
+  while (*names) {
+    const size_t length = strcspn(names, ",");
+    int what = 0;
+    while (what < collectives &&
+           (strlen(collective_names[what]) != length || strncmp(collective_names[what], names, length) != 0))
+      ++what;
+    if (what == collectives) {
+      fprintf(stderr, "no such collective: %s\n", names);
+      exit(2);
+    }
+    const struct Work work = {(enum Collective)what, rank, ranks, 0, source, target};
+    for (const char* at = sizes; *at;) measure_size(work, next_size(&at), fresh);
+    names += length + (names[length] == ',');
   }
 }
 
-/* The largest of the sizes. */
-static size_t largest(const char* sizes) {
-  size_t most = 0;
-  for (const char* at = sizes; *at;) {
-    char* end;
-    const size_t bytes = strtoull(at, &end, 0);
+/* Bytes that a buffer needs for the largest of the sizes. */
+static size_t room(const char* sizes, int ranks) {
+  size_t most = (size_t)ranks * sizeof(float);
+  while (*sizes) {
+    const size_t bytes = next_size(&sizes);
     if (bytes > most) most = bytes;
-    at = *end ? end + 1 : end;
   }
   return most;
 }
