@@ -47,6 +47,7 @@ class Communicator {
 
   virtual int rank() const noexcept = 0;
   virtual int ranks() const noexcept = 0;
+  virtual int hosts() const noexcept = 0;
   /// Fixes the place of a call in the communicator's call order.  Every taken turn must be run, in any thread.
   virtual std::uint64_t take_turn() noexcept = 0;
   /// The first failure (sticky), or success.  Cheap; any thread.

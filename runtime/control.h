@@ -66,9 +66,10 @@ struct Membership {
   std::vector<Member> members;     // by rank
 };
 
-/// Joins as `rank` of `ranks`; blocks until all have joined.  Throws Error: timeout (names the missing ranks), a rank
-/// outside the world, a rank joined twice, ranks that disagree on `ranks`, an id that nobody serves.
-Membership join(const UniqueId& id, int rank, int ranks, Deadline deadline);
+/// Joins as `rank` of `ranks`; blocks until all have joined.  `settings`: in words, what all must have set alike.
+/// Throws Error: timeout (names the missing ranks), a rank outside the world, a rank joined twice, ranks that disagree
+/// on `ranks` or `settings`, an id that nobody serves.
+Membership join(const UniqueId& id, int rank, int ranks, Deadline deadline, const std::string& settings = {});
 
 /// The first failure a communicator saw.
 struct Failure {

@@ -25,6 +25,10 @@ const char* rondoGetVersion(void);
  * n-th communicator.  Not inside a group. */
 ncclResult_t rondoCommInitFromEnv(ncclComm_t* comm);
 
+/* The number of hosts that the communicator's ranks are on, as the choice of algorithms counts them (NCCL_HOSTID).
+ * An error until the communicator has started. */
+ncclResult_t rondoCommHosts(ncclComm_t comm, int* hosts);
+
 /* Starts a queue, which calls of nccl.h take as their stream. */
 ncclResult_t rondoStreamCreate(cudaStream_t* stream);
 /* As rondoStreamSynchronize, then ends the queue's worker and frees it, whatever it returns.  NULL is an error. */

@@ -16,6 +16,7 @@
 #include "group.h"
 #include "memory.h"
 #include "nccl.h"
+#include "rondo.h"
 
 namespace rondo::api {
 namespace {
@@ -248,6 +249,16 @@ ncclResult_t pncclCommUserRank(const ncclComm_t comm, int* rank) {
 
 ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int* device) {
   return api::query("ncclCommCuDevice", comm, device, "device", &ncclComm::device);
+}
+
+ncclResult_t rondoCommHosts(ncclComm_t comm, int* hosts) {
+  return guarded("rondoCommHosts", [&] {
+    api::check_ready(comm);
+    if (hosts == nullptr) throw Error(Code::invalid_argument, "hosts is NULL");
+    const api::Use use(comm);
+    *hosts = comm->communicator->hosts();
+    return ncclSuccess;
+  });
 }
 
 ncclResult_t pncclGroupStart(void) {

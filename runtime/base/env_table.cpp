@@ -17,6 +17,9 @@ constexpr Variable rows[] = {
      "shm between two ranks that share memory, else tcp."},
     {"RONDO_DETERMINISTIC", "bool", "0",
      "1: reduce every element from rank 0 to rank n-1 in order, whatever the size and the transport."},
+    {"RONDO_TUNE_FILE", "file", "",
+     "A table that `rondo tune` wrote: it chooses algorithms where it has rows for the communicator's ranks and "
+     "hosts.  The same on all ranks."},
     {"RONDO_NCCL_VERSION", "integer", "22809",
      "The version that ncclGetVersion reports, as NCCL encodes it: major * 10000 + minor * 100 + patch."},
     // How rondoCommInitFromEnv finds the ranks of its job: docs/launchers.md.

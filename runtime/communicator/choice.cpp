@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <initializer_list>
+#include <utility>
 
 #include "base/algorithm_list.h"
 #include "base/env.h"
@@ -55,7 +56,7 @@ std::initializer_list<Algorithm> preferences(CollectiveKind kind, std::uint64_t 
 
 }  // namespace
 
-Chooser::Chooser(int ranks, bool far) : ranks_(ranks), far_(far) {
+Chooser::Chooser(int ranks, bool far, Tuning tuning) : ranks_(ranks), far_(far), tuning_(std::move(tuning)) {
   const std::string text = env::text("NCCL_ALGO").value_or("");
   const AlgorithmList list = AlgorithmList::parse(text);
   const bool deterministic = env::integer("RONDO_DETERMINISTIC", 0, 1) != 0;
@@ -99,13 +100,27 @@ std::uint64_t Chooser::one_shot_bytes_max() const noexcept {
   return bytes / static_cast<std::uint64_t>(std::max(ranks_ - 1, 1));
 }
 
+std::string Chooser::settings(const Tuning& tuning) {
+  std::string text;
+  for (const char* name : {"NCCL_ALGO", "RONDO_DETERMINISTIC"}) {
+    if (const auto value = env::text(name)) text.append(name).append("=").append(*value).append(" ");
+  }
+  if (!tuning.empty()) text.append("RONDO_TUNE_FILE=").append(std::to_string(tuning.digest())).append(" (its digest) ");
+  return text.substr(0, text.find_last_not_of(' ') + 1);
+}
+
 Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept {
+  if (const auto tuned = tuning_.find(kind, bytes); tuned && allowed(kind, *tuned)) {
+    return {*tuned, {}, "RONDO_TUNE_FILE"};
+  }
   const bool small = bytes <= one_shot_bytes_max();
   for (const Algorithm algorithm : preferences(kind, bytes, small, !far_ && ranks_ <= direct_ranks_max)) {
-    if (allowed(kind, algorithm)) return {algorithm, {}};
+    if (allowed(kind, algorithm)) return {algorithm, {}, "the shipped table"};
   }
   for (const plan::Schedule& schedule : plan::schedules()) {
-    if (schedule.kind == kind && allowed(kind, schedule.algorithm)) return {schedule.algorithm, {}};
+    if (schedule.kind == kind && allowed(kind, schedule.algorithm)) {
+      return {schedule.algorithm, {}, "the first that is allowed"};
+    }
   }
   assert(false && "the constructor leaves at least one algorithm");
   return {};

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/types.h"
+#include "communicator/tuning.h"
 #include "plan/layout.h"
 #include "plan/plan.h"
 
@@ -15,15 +17,19 @@ namespace rondo {
 struct Choice {
   plan::Algorithm algorithm{};
   plan::Cut cut;
+  std::string_view reason;  // for the log
 };
 
-/// What the user asked for (NCCL_ALGO, RONDO_DETERMINISTIC), read once per communicator; the same on every rank.
+/// What the user asked for (NCCL_ALGO, RONDO_DETERMINISTIC, RONDO_TUNE_FILE), read once per communicator; the same on
+/// every rank (see `settings`).  NCCL_ALGO and RONDO_DETERMINISTIC bind the table of RONDO_TUNE_FILE, too.
 class Chooser {
  public:
   /// Throws Error(invalid_usage) where NCCL_ALGO allows no algorithm for all that it speaks of, or one that cannot be
   /// deterministic where RONDO_DETERMINISTIC=1 asks for that.
-  /// `far`: for links between hosts, or as slow.
-  Chooser(int ranks, bool far);
+  /// `far`: for links between hosts, or as slow.  `tuning`: the rows of this communicator's shape.
+  Chooser(int ranks, bool far, Tuning tuning = {});
+  /// What ranks must agree on, in words: the variables above, and the digest of the whole table.
+  static std::string settings(const Tuning& tuning);
   /// `bytes`: the larger of what a rank gives and gets.  `kind` must have schedules.
   Choice choose(CollectiveKind kind, std::uint64_t bytes) const noexcept;
   /// The table as lines for the log.
@@ -35,6 +41,7 @@ class Chooser {
   std::uint64_t one_shot_bytes_max() const noexcept;
   int ranks_;
   bool far_;
+  Tuning tuning_;
   std::uint32_t allowed_[kinds] = {};  // bit: plan::Algorithm
 };
 

@@ -103,10 +103,11 @@ class CommunicatorImpl final : public Communicator {
  public:
   CommunicatorImpl(const control::Membership& membership, Parts parts, const Options& options, Deadline deadline)
       : reducer_(parts.reducer),
-        chooser_(static_cast<int>(membership.members.size()), parts.policy.far),
+        topology_(topology_of(membership)),
+        hosts_(static_cast<int>(topology_.hosts().size())),
+        chooser_(topology_.ranks(), parts.policy.far, parts.tuning.of(topology_.ranks(), hosts_)),
         transports_(names_of(parts)),
         peers_(membership, std::move(parts.transports), std::move(parts.policy), deadline),
-        topology_(topology_of(membership)),
         patience_(std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000))),
         style_(cpu_for_each(membership) ? WaitStyle::spin : WaitStyle::yield),
         name_(options.name),
@@ -119,6 +120,7 @@ class CommunicatorImpl final : public Communicator {
 
   int rank() const noexcept override { return peers_.rank(); }
   int ranks() const noexcept override { return peers_.ranks(); }
+  int hosts() const noexcept override { return hosts_; }
   std::uint64_t take_turn() noexcept override { return turns_taken_.fetch_add(1, std::memory_order_relaxed); }
   Status status() const noexcept override {
     // A forked child has the links' memory too: a call of its would pass for its parent's.
@@ -335,6 +337,11 @@ class CommunicatorImpl final : public Communicator {
     const Choice choice = chooser_.choose(collective.kind, bytes);
     const plan::Schedule* schedule = plan::find(collective.kind, choice.algorithm);
     assert(schedule != nullptr);
+    if (log::enabled(log::Subsystem::tuning)) {
+      log::info(log::Subsystem::tuning, std::string(plan::name(collective.kind)) + " of " + std::to_string(bytes) +
+                                            " bytes: " + std::string(plan::name(choice.algorithm)) + " (" +
+                                            std::string(choice.reason) + ")");
+    }
     cut = choice.cut;
     if (schedule->lanes > 1) cut.slot_bytes = std::min(cut.slot_bytes, limits::second_slot_bytes);
     const auto key = std::make_tuple(collective.kind, static_cast<int>(choice.algorithm), collective.root);
@@ -374,10 +381,11 @@ class CommunicatorImpl final : public Communicator {
   }
 
   const Reducer& reducer_;
+  const plan::Topology topology_;
+  const int hosts_;
   const Chooser chooser_;
   const std::string transports_;  // in words
   Peers peers_;
-  const plan::Topology topology_;
   const std::chrono::nanoseconds patience_;
   const WaitStyle style_;
   const std::string name_;

@@ -6,6 +6,7 @@
 
 #include "communicator.h"
 #include "communicator/peers.h"
+#include "communicator/tuning.h"
 #include "control.h"
 #include "reducer.h"
 #include "transport.h"
@@ -15,6 +16,7 @@ namespace rondo {
 struct Parts {
   std::vector<std::unique_ptr<Transport>> transports;
   LinkPolicy policy;
+  Tuning tuning;
   const Reducer& reducer;
 };
 

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "control.h"
 #include "control/connector.h"
+#include "control/crypto.h"
 #include "control/host.h"
 #include "control/root.h"
 #include "control/table.h"
@@ -34,9 +35,10 @@ struct Result {
 /// One rank that joins.  Lives on the control thread until `result` is set.
 class Joiner : public std::enable_shared_from_this<Joiner>, private Table::Owner {
  public:
-  Joiner(ControlThread& thread, RootAddress address, int rank, int ranks, Deadline deadline)
+  Joiner(ControlThread& thread, RootAddress address, int rank, int ranks, Deadline deadline, std::string settings)
       : thread_(thread),
         address_(std::move(address)),
+        settings_(std::move(settings)),
         ranks_(ranks),
         deadline_(deadline),
         patience_(time_left(deadline)),
@@ -55,6 +57,8 @@ class Joiner : public std::enable_shared_from_this<Joiner>, private Table::Owner
     greeting.member = {rank_, ::getpid(), host_name(), host_key(), thread_.listener_name(), {}};
     if (address_.networked()) greeting.member.addresses = thread_.addresses();
     greeting.ranks = static_cast<std::uint32_t>(ranks_);
+    greeting.settings = settings_;
+    greeting.settings_digest = ByteReader(sha256(view(settings_))).number<std::uint64_t>();
     greeting.patience_ms = static_cast<std::uint64_t>(patience_.count());
     greeting.left_ms = static_cast<std::uint64_t>(time_left(deadline_).count());
     call.greeting = joining::encode(greeting);
@@ -220,6 +224,7 @@ class Joiner : public std::enable_shared_from_this<Joiner>, private Table::Owner
 
   ControlThread& thread_;
   RootAddress address_;
+  const std::string settings_;
   const int ranks_;
   Deadline deadline_;
   milliseconds patience_;
@@ -237,7 +242,7 @@ class Joiner : public std::enable_shared_from_this<Joiner>, private Table::Owner
 
 }  // namespace
 
-Membership join(const UniqueId& id, int rank, int ranks, Deadline deadline) {
+Membership join(const UniqueId& id, int rank, int ranks, Deadline deadline, const std::string& settings) {
   if (ranks < 1 || ranks > limits::ranks_max) {
     throw Error(Code::invalid_argument, "a communicator has 1 to " + std::to_string(limits::ranks_max) +
                                             " ranks, not " + std::to_string(ranks));
@@ -251,7 +256,7 @@ Membership join(const UniqueId& id, int rank, int ranks, Deadline deadline) {
   std::future<Result> future;
   thread.call([&] {
     // Shared by its own handlers; its timer lives and dies on the control thread.
-    const auto joiner = std::make_shared<Joiner>(thread, std::move(address), rank, ranks, bounded(deadline));
+    const auto joiner = std::make_shared<Joiner>(thread, std::move(address), rank, ranks, bounded(deadline), settings);
     future = joiner->result();
     joiner->start();
   });

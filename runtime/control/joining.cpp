@@ -35,7 +35,8 @@ Member read_member(ByteReader& reader) {
 Bytes encode(const Greeting& greeting) {
   ByteWriter writer;
   write(writer, greeting.member);
-  return writer.number(greeting.ranks).number(greeting.patience_ms).number(greeting.left_ms).bytes();
+  writer.number(greeting.ranks).text(greeting.settings.substr(0, text_bytes_max)).number(greeting.settings_digest);
+  return writer.number(greeting.patience_ms).number(greeting.left_ms).bytes();
 }
 
 std::optional<Greeting> decode_greeting(View body) {
@@ -43,6 +44,8 @@ std::optional<Greeting> decode_greeting(View body) {
   Greeting greeting;
   greeting.member = read_member(reader);
   greeting.ranks = reader.number<std::uint32_t>();
+  greeting.settings = reader.text();
+  greeting.settings_digest = reader.number<std::uint64_t>();
   greeting.patience_ms = reader.number<std::uint64_t>();
   greeting.left_ms = reader.number<std::uint64_t>();
   if (!reader.complete()) return {};

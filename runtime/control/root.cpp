@@ -69,6 +69,12 @@ std::optional<Error> Root::objection(const joining::Greeting& greeting) const {
                                                std::to_string(other.greeting.ranks) + ", " + who + " says " +
                                                std::to_string(greeting.ranks) + "; give every rank the same");
     }
+    if (other.greeting.settings_digest != greeting.settings_digest) {
+      const auto set = [](const joining::Greeting& g) { return g.settings.empty() ? "nothing" : g.settings; };
+      return Error(Code::invalid_usage, "the ranks' settings differ: " + in_words(first) + " has " +
+                                            set(other.greeting) + ", " + who + " has " + set(greeting) +
+                                            "; set them alike on every rank");
+    }
     if (first.rank == member.rank) {
       return Error(Code::invalid_argument, "rank " + std::to_string(member.rank) + " joined twice: pid " +
                                                std::to_string(first.pid) + " on host " + first.host + " and pid " +

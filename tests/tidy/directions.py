@@ -35,10 +35,11 @@ PARTS = {
                      "mapped memory", "shm", "tcp", "simulated", "kernels"]),
     "plan tool": (r"tools/plan/", ["tools", "base", "plan"]),
     "doctor tool": (r"tools/doctor/", ["tools", "nccl.h", "base"]),
+    "tune tool": (r"tools/tune/", ["tools", "nccl.h", "base", "plan"]),
     "info tool": (r"tools/rondo/info", ["tools", "nccl.h", "base"]),
     "run tool": (r"tools/run/", ["base"]),
     "perf": (r"perf/", ["nccl.h"]),
-    "tools": (r"tools/", ["nccl.h", "plan tool", "doctor tool", "info tool", "run tool"]),
+    "tools": (r"tools/", ["nccl.h", "plan tool", "doctor tool", "tune tool", "info tool", "run tool"]),
     "docs": (r"docs/", ["nccl.h"]),
 }
 # Headers of CUDA and verbs, and the files that may include them: none yet.

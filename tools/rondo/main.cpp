@@ -7,6 +7,7 @@
 #include "tools/plot/plot_command.h"
 #include "tools/rondo/info.h"
 #include "tools/run/run_command.h"
+#include "tools/tune/tune_command.h"
 
 int main(int argument_count, char** arguments) {
   CLI::App app("Rondo, a collective-communication runtime");
@@ -16,6 +17,7 @@ int main(int argument_count, char** arguments) {
   add_info_command(app);
   add_plan_command(app);
   add_plot_command(app);
+  add_tune_command(app);
   add_doctor_command(app);
   try {
     app.parse(argument_count, arguments);

@@ -1,0 +1,113 @@
+// Which algorithm serves a call: the shipped table, NCCL_ALGO, and tables of `rondo tune`, right and wrong.
+#define CATCH_CONFIG_MAIN
+#include "communicator/choice.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "base/result.h"
+
+namespace {
+
+using namespace rondo;
+using plan::Algorithm;
+
+constexpr const char* table = R"(# made by hand
+rondo-tune 1
+all_reduce 4 1 4096 ring        # up to and with 4096
+all_reduce 4 1 100 star
+all_reduce 4 1 * tree
+all_reduce 4 2 * halving_doubling
+broadcast 2 2 * binomial
+)";
+
+std::string trouble_of(const std::string& text) {
+  try {
+    Tuning::parse(text, "the file");
+  } catch (const Error& error) {
+    CHECK(error.code() == Code::invalid_usage);
+    return error.what();
+  }
+  return "";
+}
+
+/// Sets a variable for the time of a test.
+class Setting {
+ public:
+  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Setting() { ::unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
+};
+
+Algorithm chosen(const Chooser& chooser, std::uint64_t bytes) {
+  return chooser.choose(CollectiveKind::all_reduce, bytes).algorithm;
+}
+
+TEST_CASE("A table speaks of its shape alone, and the least row that is enough counts") {
+  const Tuning all = Tuning::parse(table, "the file");
+  const Tuning here = all.of(4, 1);
+  CHECK(here.find(CollectiveKind::all_reduce, 1) == Algorithm::star);
+  CHECK(here.find(CollectiveKind::all_reduce, 100) == Algorithm::star);
+  CHECK(here.find(CollectiveKind::all_reduce, 101) == Algorithm::ring);
+  CHECK(here.find(CollectiveKind::all_reduce, 4096) == Algorithm::ring);
+  CHECK(here.find(CollectiveKind::all_reduce, std::uint64_t{1} << 40) == Algorithm::tree);
+  CHECK(!here.find(CollectiveKind::broadcast, 1));
+  CHECK(all.of(4, 2).find(CollectiveKind::all_reduce, 1) == Algorithm::halving_doubling);
+  CHECK(all.of(5, 1).empty());
+}
+
+TEST_CASE("Equal tables have equal digests, others do not") {
+  const auto digest = [](const std::string& text) { return Tuning::parse(text, "the file").digest(); };
+  const std::string one = "rondo-tune 1\nall_reduce 2 1 8 ring\n";
+  CHECK(digest(one) == digest("# hello\n\nrondo-tune 1\n  all_reduce 2 1 8 ring # there\n"));
+  CHECK(digest(one) != digest("rondo-tune 1\nall_reduce 2 1 9 ring\n"));
+  CHECK(digest(one) != digest("rondo-tune 1\nall_reduce 2 1 8 star\n"));
+  CHECK(digest(one) != digest("rondo-tune 1\nall_reduce 2 2 8 ring\n"));
+}
+
+TEST_CASE("What is wrong with a table is said with its line") {
+  const std::string begin = "rondo-tune 1\n";
+  CHECK_THAT(trouble_of(""), Catch::Contains("empty"));
+  CHECK_THAT(trouble_of("hello\n"), Catch::Contains("the file, line 1") && Catch::Contains("rondo tune"));
+  CHECK_THAT(trouble_of(begin + "all_reduce 4 1 ring"), Catch::Contains("line 2") && Catch::Contains("COLLECTIVE"));
+  CHECK_THAT(trouble_of(begin + "\nall_reduced 4 1 * ring"), Catch::Contains("line 3: there is no collective"));
+  CHECK_THAT(trouble_of(begin + "all_reduce 0 1 * ring"), Catch::Contains("0 ranks on 1 hosts"));
+  CHECK_THAT(trouble_of(begin + "all_reduce 2 3 * ring"), Catch::Contains("2 ranks on 3 hosts"));
+  CHECK_THAT(trouble_of(begin + "all_reduce 2 1 8k ring"), Catch::Contains("\"8k\""));
+  CHECK_THAT(trouble_of(begin + "all_reduce 2 1 -8 ring"), Catch::Contains("\"-8\""));
+  CHECK_THAT(trouble_of(begin + "all_reduce 2 1 99999999999999999999999 ring"), Catch::Contains("9999"));
+  CHECK_THAT(trouble_of(begin + "broadcast 2 1 * ring"), Catch::Contains("broadcast has no algorithm \"ring\""));
+}
+
+TEST_CASE("A table's word counts where NCCL_ALGO and RONDO_DETERMINISTIC allow it") {
+  const Tuning tuning = Tuning::parse(table, "the file").of(4, 1);
+  CHECK(chosen(Chooser(4, false), 8) == Algorithm::one_shot);
+  CHECK(chosen(Chooser(4, false, tuning), 8) == Algorithm::star);
+  CHECK(Chooser(4, false, tuning).choose(CollectiveKind::all_reduce, 8).reason == "RONDO_TUNE_FILE");
+  {
+    const Setting algo("NCCL_ALGO", "ring");
+    CHECK(chosen(Chooser(4, false, tuning), 8) == Algorithm::ring);
+  }
+  const Setting deterministic("RONDO_DETERMINISTIC", "1");
+  const Algorithm fold = chosen(Chooser(4, false, tuning), 1 << 20);
+  CHECK(plan::find(CollectiveKind::all_reduce, fold)->left_fold);
+}
+
+TEST_CASE("What ranks must agree on") {
+  CHECK(Chooser::settings({}) == "");
+  const Setting algo("NCCL_ALGO", "^tree");
+  CHECK(Chooser::settings({}) == "NCCL_ALGO=^tree");
+  const std::string both = Chooser::settings(Tuning::parse(table, "the file"));
+  CHECK_THAT(both, Catch::StartsWith("NCCL_ALGO=^tree RONDO_TUNE_FILE="));
+}
+
+TEST_CASE("A file that is not there") {
+  const Setting file("RONDO_TUNE_FILE", "/no/such/file");
+  CHECK_THROWS_WITH(Tuning::from_environment(), Catch::Contains("/no/such/file") && Catch::Contains("rondo tune"));
+}
+
+}  // namespace
