@@ -135,19 +135,33 @@ class Hosts:
         return self._holders[-1]
 
 
-def run_ranks(hosts, placement, command, variables=None, port=29500):
-    """Runs `command` once for every entry of `placement`, the host of that rank, with torchrun's variables; rank 0's
-    host is the master.  Returns [(exit status, standard output, standard error)] by rank."""
+def start_ranks(hosts, placement, command, variables=None, port=29500):
+    """Starts `command` once for every entry of `placement`, the host of that rank, with torchrun's variables; rank 0's
+    host is the master, by its address of NCCL_SOCKET_FAMILY in `variables`.  Returns the processes: `stop` each."""
+    variables = variables or {}
+    master = hosts[placement[0]]
+    address = master.address_6 if variables.get("NCCL_SOCKET_FAMILY") == "AF_INET6" else master.address
     processes = []
     try:
         for rank, host in enumerate(placement):
-            environment = {**os.environ, **(variables or {}),
+            environment = {**os.environ, **variables,
                            "RANK": str(rank), "WORLD_SIZE": str(len(placement)),
                            "LOCAL_RANK": str(placement[:rank].count(host)),
                            "LOCAL_WORLD_SIZE": str(placement.count(host)),
-                           "MASTER_ADDR": hosts[placement[0]].address, "MASTER_PORT": str(port)}
+                           "MASTER_ADDR": address, "MASTER_PORT": str(port)}
             processes.append(hosts[host].start(*command, env=environment, stdout=subprocess.PIPE,
                                                stderr=subprocess.PIPE))
+        return processes
+    except BaseException:
+        for process in processes:
+            stop(process)
+        raise
+
+
+def run_ranks(hosts, placement, command, variables=None, port=29500):
+    """The same, to the end: returns [(exit status, standard output, standard error)] by rank."""
+    processes = start_ranks(hosts, placement, command, variables, port)
+    try:
         results = []
         for process in processes:
             out, error = process.communicate(timeout=4 * PATIENCE_S)
