@@ -18,8 +18,12 @@ using plan::Algorithm;
 // Measured on two cores: up to this many bytes for all peers together, one hop beats fewer bytes.
 constexpr std::uint64_t near_one_shot_bytes_max = 8 * 1024;  // shared memory
 constexpr std::uint64_t far_one_shot_bytes_max = 96 * 1024;  // TCP
-// Direct schedules link every rank with every other; beyond this many ranks a ring's two links a rank are enough.
-constexpr int direct_ranks_max = 8;
+// Direct schedules link every rank with every other, at 1 MiB a pair that shares memory.  Beyond this many ranks: fewer
+// links.
+constexpr int direct_ranks_max = 16;
+// By the cost model, for more ranks than that: few hops up to here, then fewer bytes, then a ring's.
+constexpr std::uint64_t doubling_bytes_max[] = {4 * 1024, 32 * 1024};  // shared memory; TCP
+constexpr std::uint64_t halving_bytes_max = 512 * 1024;
 // By the cost model: up to one message, a chain's hops cost more than a tree's; longer ones fill the chain.
 constexpr std::uint64_t tree_bytes_max = 32 * 1024;
 
@@ -37,26 +41,49 @@ std::string names_of(CollectiveKind kind) {
   return names;
 }
 
+/// What a choice is made from.
+struct Situation {
+  std::uint64_t bytes = 0;
+  bool small = false;   // one hop is best
+  bool direct = false;  // few enough ranks for links between all
+  bool far = false;
+  bool shared_hosts = false;  // several hosts, and several ranks on some
+};
+
+using Preferences = std::initializer_list<Algorithm>;
+
+Preferences all_reduce_preferences(const Situation& s) noexcept {
+  static constexpr Preferences quick = {Algorithm::one_shot, Algorithm::two_shot};
+  static constexpr Preferences close = {Algorithm::two_shot};
+  static constexpr Preferences few_hops = {Algorithm::recursive_doubling, Algorithm::ring};
+  static constexpr Preferences fewer_bytes = {Algorithm::halving_doubling, Algorithm::ring};
+  static constexpr Preferences by_host = {Algorithm::hierarchical, Algorithm::ring};
+  static constexpr Preferences few_links = {Algorithm::ring, Algorithm::two_shot};
+  if (s.direct && s.small) return quick;
+  if (s.direct && !s.far) return close;
+  if (!s.direct && s.bytes <= doubling_bytes_max[s.far]) return few_hops;
+  if (s.shared_hosts) return by_host;
+  if (!s.direct && s.bytes <= halving_bytes_max) return fewer_bytes;
+  return few_links;
+}
+
 /// Best first; what is not named comes behind, in the order of plan::schedules().
-std::initializer_list<Algorithm> preferences(CollectiveKind kind, std::uint64_t bytes, bool small,
-                                             bool direct) noexcept {
-  static constexpr auto quick = {Algorithm::one_shot, Algorithm::two_shot};
-  static constexpr auto close = {Algorithm::two_shot};
-  static constexpr auto far = {Algorithm::ring, Algorithm::two_shot};
-  static constexpr auto scatter_close = {Algorithm::direct};
-  static constexpr auto tree = {Algorithm::binomial};
-  static constexpr std::initializer_list<Algorithm> first = {};
+Preferences preferences(CollectiveKind kind, const Situation& s) noexcept {
+  static constexpr Preferences scatter_close = {Algorithm::direct};
+  static constexpr Preferences tree = {Algorithm::binomial};
+  static constexpr Preferences first = {};
   switch (kind) {
-    case CollectiveKind::all_reduce: return small ? quick : direct ? close : far;
-    case CollectiveKind::reduce_scatter: return direct ? scatter_close : first;
-    case CollectiveKind::reduce: return bytes <= tree_bytes_max ? tree : first;
+    case CollectiveKind::all_reduce: return all_reduce_preferences(s);
+    case CollectiveKind::reduce_scatter: return s.direct && !s.far ? scatter_close : first;
+    case CollectiveKind::reduce: return s.bytes <= tree_bytes_max ? tree : first;
     default: return first;
   }
 }
 
 }  // namespace
 
-Chooser::Chooser(int ranks, bool far, Tuning tuning) : ranks_(ranks), far_(far), tuning_(std::move(tuning)) {
+Chooser::Chooser(int ranks, int hosts, bool far, Tuning tuning)
+    : ranks_(ranks), hosts_(hosts), far_(far), tuning_(std::move(tuning)) {
   const std::string text = env::text("NCCL_ALGO").value_or("");
   const AlgorithmList list = AlgorithmList::parse(text);
   const bool deterministic = env::integer("RONDO_DETERMINISTIC", 0, 1) != 0;
@@ -113,8 +140,9 @@ Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept 
   if (const auto tuned = tuning_.find(kind, bytes); tuned && allowed(kind, *tuned)) {
     return {*tuned, {}, "RONDO_TUNE_FILE"};
   }
-  const bool small = bytes <= one_shot_bytes_max();
-  for (const Algorithm algorithm : preferences(kind, bytes, small, !far_ && ranks_ <= direct_ranks_max)) {
+  const Situation situation{bytes, bytes <= one_shot_bytes_max(), ranks_ <= direct_ranks_max, far_,
+                            hosts_ > 1 && hosts_ < ranks_};
+  for (const Algorithm algorithm : preferences(kind, situation)) {
     if (allowed(kind, algorithm)) return {algorithm, {}, "the shipped table"};
   }
   for (const plan::Schedule& schedule : plan::schedules()) {
@@ -132,17 +160,22 @@ std::vector<std::string> Chooser::describe() const {
   for (int i = 0; i < kinds; ++i) {
     const auto kind = static_cast<CollectiveKind>(i);
     if (names_of(kind).empty()) continue;
-    const Algorithm quick = choose(kind, 1).algorithm, large = choose(kind, most).algorithm;
-    std::string line = std::string(plan::name(kind)) + ": " + std::string(plan::name(quick));
-    if (quick != large) {
-      std::uint64_t below = 1, above = most;  // where one gives way to the other
+    std::string line = std::string(plan::name(kind)) + ": ";
+    std::uint64_t from = 1;
+    Algorithm algorithm = choose(kind, from).algorithm;
+    // Algorithms give way to each other between powers of two: find the first that differs, then where.
+    for (std::uint64_t next = 2; next <= most; next *= 2) {
+      if (choose(kind, next).algorithm == algorithm) continue;
+      std::uint64_t below = next / 2;
+      std::uint64_t above = next;
       while (above - below > 1) {
         const std::uint64_t middle = (below + above) / 2;
-        (choose(kind, middle).algorithm == quick ? below : above) = middle;
+        (choose(kind, middle).algorithm == algorithm ? below : above) = middle;
       }
-      line += " up to " + std::to_string(below) + " bytes, " + std::string(plan::name(large)) + " above";
+      line += std::string(plan::name(algorithm)) + " up to " + std::to_string(below) + " bytes, ";
+      algorithm = choose(kind, above).algorithm;
     }
-    lines.push_back(line);
+    lines.push_back(line + std::string(plan::name(algorithm)) + (line.ends_with(", ") ? " above" : ""));
   }
   return lines;
 }

@@ -27,7 +27,7 @@ class Chooser {
   /// Throws Error(invalid_usage) where NCCL_ALGO allows no algorithm for all that it speaks of, or one that cannot be
   /// deterministic where RONDO_DETERMINISTIC=1 asks for that.
   /// `far`: for links between hosts, or as slow.  `tuning`: the rows of this communicator's shape.
-  Chooser(int ranks, bool far, Tuning tuning = {});
+  Chooser(int ranks, int hosts, bool far, Tuning tuning = {});
   /// What ranks must agree on, in words: the variables above, and the digest of the whole table.
   static std::string settings(const Tuning& tuning);
   /// `bytes`: the larger of what a rank gives and gets.  `kind` must have schedules.
@@ -40,6 +40,7 @@ class Chooser {
   bool allowed(CollectiveKind kind, plan::Algorithm algorithm) const noexcept;
   std::uint64_t one_shot_bytes_max() const noexcept;
   int ranks_;
+  int hosts_;
   bool far_;
   Tuning tuning_;
   std::uint32_t allowed_[kinds] = {};  // bit: plan::Algorithm

@@ -105,7 +105,7 @@ class CommunicatorImpl final : public Communicator {
       : reducer_(parts.reducer),
         topology_(topology_of(membership)),
         hosts_(static_cast<int>(topology_.hosts().size())),
-        chooser_(topology_.ranks(), parts.policy.far, parts.tuning.of(topology_.ranks(), hosts_)),
+        chooser_(topology_.ranks(), hosts_, parts.policy.far, parts.tuning.of(topology_.ranks(), hosts_)),
         transports_(names_of(parts)),
         peers_(membership, std::move(parts.transports), std::move(parts.policy), deadline),
         patience_(std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000))),

@@ -85,16 +85,34 @@ TEST_CASE("What is wrong with a table is said with its line") {
 
 TEST_CASE("A table's word counts where NCCL_ALGO and RONDO_DETERMINISTIC allow it") {
   const Tuning tuning = Tuning::parse(table, "the file").of(4, 1);
-  CHECK(chosen(Chooser(4, false), 8) == Algorithm::one_shot);
-  CHECK(chosen(Chooser(4, false, tuning), 8) == Algorithm::star);
-  CHECK(Chooser(4, false, tuning).choose(CollectiveKind::all_reduce, 8).reason == "RONDO_TUNE_FILE");
+  CHECK(chosen(Chooser(4, 1, false), 8) == Algorithm::one_shot);
+  CHECK(chosen(Chooser(4, 1, false, tuning), 8) == Algorithm::star);
+  CHECK(Chooser(4, 1, false, tuning).choose(CollectiveKind::all_reduce, 8).reason == "RONDO_TUNE_FILE");
   {
     const Setting algo("NCCL_ALGO", "ring");
-    CHECK(chosen(Chooser(4, false, tuning), 8) == Algorithm::ring);
+    CHECK(chosen(Chooser(4, 1, false, tuning), 8) == Algorithm::ring);
   }
   const Setting deterministic("RONDO_DETERMINISTIC", "1");
-  const Algorithm fold = chosen(Chooser(4, false, tuning), 1 << 20);
+  const Algorithm fold = chosen(Chooser(4, 1, false, tuning), 1 << 20);
   CHECK(plan::find(CollectiveKind::all_reduce, fold)->left_fold);
+}
+
+TEST_CASE("The shipped table, by ranks, hosts and size") {
+  CHECK(chosen(Chooser(2, 1, false), 8) == Algorithm::one_shot);
+  CHECK(chosen(Chooser(16, 1, false), 1 << 20) == Algorithm::two_shot);
+  CHECK(chosen(Chooser(17, 1, false), 8) == Algorithm::recursive_doubling);
+  CHECK(chosen(Chooser(64, 1, false), 64 << 10) == Algorithm::halving_doubling);
+  CHECK(chosen(Chooser(64, 1, false), 64 << 20) == Algorithm::ring);
+  CHECK(chosen(Chooser(4, 4, true), 64 << 20) == Algorithm::ring);
+  CHECK(chosen(Chooser(8, 2, true), 8) == Algorithm::one_shot);
+  CHECK(chosen(Chooser(8, 2, true), 64 << 20) == Algorithm::hierarchical);
+  CHECK(chosen(Chooser(64, 8, true), 8) == Algorithm::recursive_doubling);
+  CHECK(chosen(Chooser(4, 1, true), 64 << 20) == Algorithm::ring);  // one host, over TCP
+  for (const std::string& line : Chooser(64, 1, false).describe()) {
+    if (line.starts_with("all_reduce")) {
+      CHECK(line == "all_reduce: recursive_doubling up to 4096 bytes, halving_doubling up to 524288 bytes, ring above");
+    }
+  }
 }
 
 TEST_CASE("What ranks must agree on") {
