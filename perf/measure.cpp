@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <memory>
 
@@ -364,6 +365,12 @@ int run_thread(const Collective& collective, const Options& options, const std::
          !verdict(options, summary).value_or(true);
 }
 
+/// "table.csv", "-ring": "table-ring.csv".
+std::string with_suffix(const std::string& path, const std::string& suffix) {
+  const std::filesystem::path whole(path);
+  return (whole.parent_path() / (whole.stem().string() + suffix + whole.extension().string())).string();
+}
+
 }  // namespace
 
 int run(const Collective& collective, int argument_count, char** arguments) {
@@ -373,10 +380,18 @@ int run(const Collective& collective, int argument_count, char** arguments) {
   if (std::getenv("NCCL_TESTS_SPLIT") || std::getenv("NCCL_TESTS_SPLIT_MASK"))
     fail("NCCL_TESTS_SPLIT and NCCL_TESTS_SPLIT_MASK need ncclCommSplit, which is not built yet; unset them");
   const std::vector<std::string> words(arguments, arguments + argument_count);
-  run_team(options, [&](const Team& team) {
-    const int own = run_thread(collective, options, words, team);
-    if (team.members().front().rank % (options.threads * options.ranks_per_thread) == 0) status = own;
-  });
+  std::vector<std::string> algorithms = options.algorithms;
+  if (algorithms.empty()) algorithms.emplace_back();
+  for (const std::string& algorithm : algorithms) {
+    Options one = options;
+    one.algorithm = algorithm;
+    if (!algorithm.empty()) setenv("NCCL_ALGO", algorithm.c_str(), 1);
+    if (algorithms.size() > 1 && !one.csv_path.empty()) one.csv_path = with_suffix(one.csv_path, "-" + algorithm);
+    run_team(one, [&](const Team& team) {
+      const int own = run_thread(collective, one, words, team);
+      if (team.members().front().rank % (one.threads * one.ranks_per_thread) == 0) status = std::max(status, own);
+    });
+  }
   return status;
 }
 

@@ -122,7 +122,7 @@ void add_flags(CLI::App& app, Options& options) {
         else if (!CLI::detail::lexical_cast(word, options.root) || options.root < 0)
           throw CLI::ValidationError("-r: '" + word + "' is no rank and not 'all'");
       },
-      "Root of broadcast: a rank, or all (each in turn)");
+      "Root where there is one: a rank, or all (each in turn)");
   app.add_option("-T,--timeout", options.timeout_s, "Seconds that a call may wait (sets RONDO_TIMEOUT)")
       ->check(CLI::Range(0, 1000000));
   app.add_option_function<int>(
@@ -145,6 +145,8 @@ void add_flags(CLI::App& app, Options& options) {
   app.add_option("--min-busbw", options.busbw_min, "GB/s that the average bus bandwidth must reach; else status 1")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--csv", options.csv_path, "Also write the results as CSV");
+  app.add_option("--algo", options.algorithms, "Measure with each of these algorithms in turn (NCCL_ALGO)")
+      ->delimiter(',');
 }
 
 // The sentence for words that are no flags of ours.

@@ -147,6 +147,7 @@ void Report::banner(const std::vector<Place>& places) {
   std::printf("# Buffers: %s; %s\n", o.memory == Memory::plain ? "plain (malloc)" : "alloc (ncclMemAlloc)",
               o.fresh ? "fresh: rewritten before every timed call, calls timed one by one after a barrier"
                       : "hot: the same data in every iteration");
+  if (!o.algorithm.empty()) std::printf("# Algorithm: %s\n", o.algorithm.c_str());
   for (const std::string& flag : o.without_effect) std::printf("# %s has no effect on host memory\n", flag.c_str());
   if (o.per_iteration) std::printf("# Per-Iteration Report: steady clock; i_* uses the slowest rank of each\n");
   if (o.parallel_init) std::printf("# Parallel Init Enabled: each thread initialises its own ranks\n");

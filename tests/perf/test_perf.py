@@ -118,6 +118,17 @@ class Tables(Case):
 
 
 class Files(Case):
+    def test_one_table_an_algorithm(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.csv")
+            result = ranks(2, "all_reduce_perf", *SHORT, "--algo", "ring,tree,star", "--csv", path)
+            self.right(result, 12)
+            self.assertEqual(re.findall("^# Algorithm: (.*)$", result.stdout, re.M), ["ring", "tree", "star"])
+            self.assertEqual(sorted(os.listdir(folder)), ["x-ring.csv", "x-star.csv", "x-tree.csv"])
+        result = ranks(2, "all_reduce_perf", *SHORT, "--algo", "snail")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("snail", result.stderr)
+
     def test_csv(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "result.csv")
