@@ -104,6 +104,10 @@ class Mesh {
   virtual void want(int peer) = 0;
   /// Tells every rank that this one failed or aborted; they fail with remote_error naming this rank and `sentence`.
   virtual void tell_failure(const std::string& sentence) = 0;
+  /// Returns when the control thread has done what it was asked for before, tell_failure above all; at once on that
+  /// thread; after limits::tell_timeout_ms at the latest.  For callers that may end their process next.  Holds no lock
+  /// that a hook takes.
+  virtual void await_told() noexcept = 0;
   /// Says goodbye, flushes what is queued, closes; afterwards no hook runs.  Bounded by `deadline`.
   virtual void close(Deadline deadline) noexcept = 0;
 };

@@ -44,5 +44,6 @@ inline constexpr std::size_t id_room_bytes = 64;              // for name and ad
 inline constexpr std::size_t key_file_bytes_min = 16;         // of RONDO_PSK_FILE
 inline constexpr std::size_t key_file_bytes_max = 4096;
 inline constexpr int exit_timeout_ms = 1000;  // for saying goodbye when the process exits
+inline constexpr int tell_timeout_ms = 1000;  // that a failing call waits for its reason to be on its way to the others
 
 }  // namespace rondo::limits

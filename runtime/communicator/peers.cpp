@@ -186,6 +186,7 @@ void Peers::fail(Code code, const std::string& sentence, bool tell) noexcept {
   }
   log::warn(sentence);
   wake_sleepers(control::doorbell().page());
+  if (tell) mesh_->await_told();  // the caller may end its process: the others must not hear of the end alone
 }
 
 void Peers::close(control::Deadline deadline) noexcept {

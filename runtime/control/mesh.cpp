@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/limits.h"
 #include "control.h"
 #include "control/mesh_core.h"
 #include "control/thread.h"
@@ -35,6 +36,17 @@ class Handle : public Mesh {
     // From a hook it goes out at once: what a loop's own thread posts may run after what another thread posts later.
     if (thread_.loop().on_thread()) return core_->tell_failure(sentence);
     thread_.loop().post([core = core_, sentence] { core->tell_failure(sentence); });
+  }
+
+  void await_told() noexcept override {
+    if (!ControlThread::usable() || thread_.loop().on_thread()) return;
+    try {
+      const auto done = std::make_shared<std::promise<void>>();  // shared: the waiter may give up
+      thread_.loop().post([done] { done->set_value(); });
+      done->get_future().wait_for(std::chrono::milliseconds(limits::tell_timeout_ms));
+    } catch (const std::exception&) {
+      return;  // no memory: nobody can be told either
+    }
   }
 
   void close(Deadline deadline) noexcept override {

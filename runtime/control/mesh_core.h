@@ -88,6 +88,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore>, private News::Ow
 
   void note_died(int rank, const std::string& how);
   void note_failed(int rank, const std::string& sentence);
+  void tell_pairs(int failed, const std::string& sentence);
   void let_go(int rank);
   void finish_close();
 
@@ -102,6 +103,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore>, private News::Ow
   std::chrono::milliseconds patience_{0};
   bool creating_ = true;
   bool closing_ = false;
+  bool told_pairs_ = false;
   std::promise<std::optional<Failure>> created_;  // the words of an error, not the exception object
   std::size_t unflushed_ = 0;
   std::function<void()> close_done_;

@@ -65,10 +65,21 @@ void MeshCore::gone(int rank, State how, const std::string& sentence) {
     if (hooks_.left) hooks_.left(rank);
   } else {
     const Failure failure = {Code::remote_error, rank, who + " " + sentence};
+    tell_pairs(rank, sentence);
     if (awaited) fail_creation(failure);
     if (hooks_.failed) hooks_.failed(failure);
   }
   ring(thread_.doorbell().page());
+}
+
+/// This rank's calls fail now, and its process may end: those with a pair channel to it must hear the reason before the
+/// end.  The first failure only: it is the one that the communicator keeps.
+void MeshCore::tell_pairs(int failed, const std::string& sentence) {
+  if (std::exchange(told_pairs_, true)) return;
+  const Bytes body = News::encode(failed, sentence, State::failed);
+  for (auto& [rank, other] : peers_) {
+    if (rank != failed && other.pair.channel) other.pair.channel->send(Plane::control, News::failed, body);
+  }
 }
 
 /// Nothing more is expected of the rank.

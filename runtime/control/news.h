@@ -51,6 +51,9 @@ class News {
   const std::set<int>& awaited() const noexcept { return awaited_; }
   State state(int rank) const { return states_[static_cast<std::size_t>(rank)]; }
 
+  /// A frame's body.
+  static Bytes encode(int rank, const std::string& sentence, State how);
+
   /// The line to the rank stands.
   void attached(int rank);
   /// The rank that was called has no line for this one: it is not here any more, or not for long.
@@ -63,7 +66,6 @@ class News {
 
  private:
   void learn(int rank, State how, const std::string& sentence, int from);
-  static Bytes encode(int rank, const std::string& sentence, State how);
   int next_parent() const;
 
   const int rank_;
