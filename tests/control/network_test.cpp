@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "control/connector.h"
+#include "control/crypto.h"
 #include "control/interfaces.h"
 #include "control/root.h"
 #include "control/socket.h"
@@ -194,6 +195,7 @@ TEST_CASE("of several addresses the one that proves the secret is taken, and the
     greeting.member = {1, 1, "caller", 0, "nobody", {}};
     greeting.ranks = 2;
     greeting.left_ms = 20000;
+    greeting.settings_digest = ByteReader(sha256({})).number<std::uint64_t>();  // as that of a rank with no settings
     call.greeting = joining::encode(greeting);
     std::shared_ptr<Channel> connected;
     std::unique_ptr<Connector> connector;
