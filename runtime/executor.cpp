@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
+
+#include "base/limits.h"
 
 namespace rondo {
 namespace {
@@ -13,10 +16,11 @@ using plan::Operation;
 using plan::Piece;
 using plan::Space;
 
-/// Whether a message may arrive where it is stored: copied as it is, to one place.
-bool may_land(const BoundStep& step) noexcept {
-  return step.operands.size() == 1 && step.operands[0].link != nullptr && step.operands[0].link->lands() &&
-         step.target && !step.source && !step.finish;
+/// From how many bytes on a message may arrive where it is stored: copied as it is, to one place.
+std::size_t landing_bytes_min(const BoundStep& step) noexcept {
+  const bool stored_as_it_is =
+      step.operands.size() == 1 && step.operands[0].link != nullptr && step.target && !step.source && !step.finish;
+  return stored_as_it_is ? step.operands[0].link->lands_from() : ReceiveEnd::never_lands;
 }
 
 /// Whether its one operand may leave as it is, without a copy to the link's room.
@@ -86,7 +90,7 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
         if (to.reverse != nullptr) bound.destinations[to.index].reverse = to.reverse;
         b.to.push_back(to);
       }
-      b.lands = may_land(b);
+      b.lands_from = landing_bytes_min(b);
       b.copies = may_copy(b);
       operands_max_ = std::max(operands_max_, static_cast<int>(b.operands.size()));
       targets_max_ = std::max(targets_max_, static_cast<int>(b.to.size() + b.operands.size()) + 1);
@@ -140,12 +144,16 @@ void Run::start() {
 bool Run::progress() noexcept {
   bool moved = false;
   const std::size_t count = a_.program->strands().size();
+  // A strand that always finds a message would keep others of this thread from sending, and their receivers idle.
+  const int turn = a_.alone && count == 1 ? std::numeric_limits<int>::max() : limits::slices_max;
   for (std::size_t i = 0; i < count; ++i) {
     StrandState& s = strands_[i];
     if (s.done) continue;
     // Most looks find nothing: ask for the one missing message before working out the step again.
     if (s.blocked_on_message == nullptr || s.blocked_on_message->peek() != nullptr) {
-      while (!s.done && status_.ok() && advance(s)) moved = true;
+      int left = turn;
+      for (; left > 0 && !s.done && status_.ok() && advance(s); --left) moved = true;
+      if (left == 0) (void)blocked(s, nullptr, nullptr, -1);  // not blocked: what it last waited for is past
     }
     if (!moved && a_.program->polled()) poll(s);
   }
@@ -191,7 +199,7 @@ bool Run::acquire(StrandState& s) noexcept {
       source_strides_[i] = shape.stride;
       continue;
     }
-    if (step.lands && shape.segments == 1) operand.link->land(base(step.target.space) + shape.offset, bytes);
+    if (bytes >= step.lands_from && shape.segments == 1) name_landings(s, step, shape);
     const Message* message = operand.link->peek();
     if (message == nullptr) return blocked(s, operand.link, nullptr, operand.peer);
     if (!matches(*message, bytes, operand.peer)) return false;
@@ -199,6 +207,16 @@ bool Run::acquire(StrandState& s) noexcept {
     source_strides_[i] = shape.bytes;
   }
   return true;
+}
+
+/// Names where the slice and, where it is of the same step, the one behind it should arrive.  When that one has come,
+/// all it depends on has happened: this strand does nothing to its target in between.
+void Run::name_landings(const StrandState& s, const BoundStep& step, const Piece& shape) noexcept {
+  ReceiveEnd& link = *step.operands[0].link;
+  link.land(base(step.target.space) + shape.offset, shape.bytes);
+  if (s.slice + 1 == a_.layout.slices()) return;
+  const Piece second = a_.layout.piece(step.target, s.tile, s.slice + 1);
+  if (second.segments == 1) link.land_second(base(step.target.space) + second.offset, second.bytes);
 }
 
 [[gnu::always_inline]] inline void Run::add_target(int index, std::byte* data, std::size_t stride) noexcept {

@@ -56,9 +56,9 @@ struct BoundStep {
   bool finish = false;
   bool reply = false;
   bool reads_raw = false;   // the source range is `in` of a collective that reduces
-  bool lands = false;       // its one message may arrive where it is stored
   bool copies = false;      // what it sends may leave from where its one operand is
   bool same_piece = false;  // the target's blocks are the source's, of `in` and `out`: one piece serves both
+  std::size_t lands_from = ReceiveEnd::never_lands;  // bytes from which on its one message may arrive in the target
   plan::Range source;
   plan::Range target;
   std::vector<Operand> operands;  // in the order of reduction
@@ -171,6 +171,7 @@ class Run {
   bool blocked(StrandState& s, ReceiveEnd* message, SendEnd* credit, int peer) noexcept;
   bool matches(const Message& message, std::size_t bytes, int peer) noexcept;
   bool gather_sources(StrandState& s, const BoundStep& step, const plan::Piece& shape, std::size_t bytes) noexcept;
+  void name_landings(const StrandState& s, const BoundStep& step, const plan::Piece& shape) noexcept;
   void add_target(int index, std::byte* data, std::size_t stride) noexcept;
   void reduce(const BoundStep& step, int target_count, const plan::Piece& shape) noexcept;
   std::byte* base(plan::Space space) const noexcept;

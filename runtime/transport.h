@@ -104,8 +104,11 @@ class ReceiveEnd {
   /// Landing: names where the next message, if it has `bytes` bytes, should go; peek() then shows it there.  A hint, to
   /// be given before peek() and good until the message is released; `target` may be written at any time until then.
   virtual void land(std::byte* target, std::size_t bytes) noexcept { (void)target, (void)bytes; }
-  /// Whether land() has an effect.
-  virtual bool lands() const noexcept { return false; }
+  /// The same for the message behind the next one, which may be brought together with it.  After land().
+  virtual void land_second(std::byte* target, std::size_t bytes) noexcept { (void)target, (void)bytes; }
+  static constexpr std::size_t never_lands = ~std::size_t{0};
+  /// The bytes from which on land() may have an effect.
+  virtual std::size_t lands_from() const noexcept { return never_lands; }
   virtual Status status() const noexcept = 0;
 };
 

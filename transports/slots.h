@@ -207,8 +207,8 @@ class Sender final : public SendEnd {
 
 class Receiver final : public ReceiveEnd {
  public:
-  /// `landing`: room for copies_max messages, slot_bytes each, where what is lent by address is copied to; null: the
-  /// peer's addresses are good here, as it is this process.
+  /// `landing`: room for copies_max messages, slot_bytes each, where what is lent by address is copied to unless land()
+  /// named a place; null: the peer's addresses are good here, as it is this process.
   Receiver(RingView ring, Peer& peer, Acknowledged& acknowledged, std::uint64_t first = 0,
            std::byte* landing = nullptr) noexcept
       : ring_(ring), peer_(peer), acknowledged_(acknowledged), received_(first), landing_(landing) {
@@ -222,9 +222,16 @@ class Receiver final : public ReceiveEnd {
     return open(header_of(received_));
   }
 
+  void land(std::byte* target, std::size_t bytes) noexcept override { landings_[0] = {target, 0, bytes}; }
+  void land_second(std::byte* target, std::size_t bytes) noexcept override { landings_[1] = {target, 0, bytes}; }
+  std::size_t lands_from() const noexcept override {
+    return landing_ != nullptr ? limits::inline_bytes + 1 : never_lands;
+  }
+
   void release() noexcept override {
     peeked_ = false;
     ++received_;
+    landings_[0] = landings_[1] = {};
     if (read_ != 0) {
       if (++opened_ < read_) return;
       if (!give_back_copies()) lost();
@@ -287,15 +294,19 @@ class Receiver final : public ReceiveEnd {
     return true;
   }
 
-  /// Copies the message and those that have come after it, while they are lent by address, into the landing.
+  /// Copies the message and those that have come after it, while they are lent by address, to where land() said, or
+  /// into the landing.  What waits for a reply is changed before it is stored, and raw elements still are to be.
   bool read_copies() noexcept {
     while (read_ < copies_max && (read_ == 0 || arrived(received_ + read_))) {
       const Header& header = header_of(received_ + read_);
       if ((header.bytes_and_kind & by_address) == 0) break;
       LentRange range;
       std::memcpy(&range, header.payload, sizeof range);
-      copies_[read_] = {landing_ + read_ * limits::slot_bytes, range.offset, header.bytes_and_kind & bytes_mask};
-      replies_[read_] = (header.bytes_and_kind & offers_reply) != 0 ? range.reply_offset : 0;
+      const std::uint32_t word = header.bytes_and_kind;
+      const std::size_t bytes = word & bytes_mask;
+      const bool named = (word & (raw | offers_reply)) == 0 && landings_[read_].bytes == bytes;
+      copies_[read_] = {named ? landings_[read_].here : landing_ + read_ * limits::slot_bytes, range.offset, bytes};
+      replies_[read_] = (word & offers_reply) != 0 ? range.reply_offset : 0;
       ++read_;
     }
     return peer_.lender->read(std::span(copies_, read_));
@@ -326,6 +337,7 @@ class Receiver final : public ReceiveEnd {
   int opened_ = 0;  // of these, how many are done
   Message message_;
   Copy copies_[copies_max];
+  Copy landings_[copies_max];               // as land() named them, for the oldest messages; 0 bytes: nowhere
   std::uint64_t replies_[copies_max] = {};  // where each goes; 0: nowhere
 };
 

@@ -111,7 +111,7 @@ class Receiver final : public ReceiveEnd {
   void release() noexcept override;
   void poll() noexcept override;
   void land(std::byte* target, std::size_t bytes) noexcept override;
-  bool lands() const noexcept override { return true; }
+  std::size_t lands_from() const noexcept override { return 0; }
   bool polled() const noexcept override { return true; }
   Status status() const noexcept override { return peer_.receive_status(); }
 

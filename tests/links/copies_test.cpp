@@ -1,7 +1,7 @@
-// Messages lent by address to another process: how many are copied at once, and when their replies and releases go out.
-#include <catch2/catch.hpp>
-
+// Messages lent by address to another process: how many are copied at once, where to, and when their replies and
+// releases go out.
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -147,4 +147,42 @@ TEST_CASE("Memory that can't be read or written any more is a lost peer") {
     }
     CHECK(scene.receiver.status().code == Code::remote_error);
   }
+}
+
+TEST_CASE("Lent messages land where they are named, two in one call, unless they wait for a reply") {
+  constexpr std::size_t bytes = Scene::bytes;
+  const auto lend = [](Scene& scene, int index, MessageFlags flags) {
+    std::memset(scene.message(index), index + 1, bytes);
+    REQUIRE(scene.sender.reserve(bytes) != nullptr);
+    REQUIRE(scene.sender.lend(scene.message(index), nullptr, bytes, {}, flags));
+  };
+  const auto take = [](Scene& scene, int index, const std::byte* place) {
+    const Message* const got = scene.receiver.peek();
+    REQUIRE(got != nullptr);
+    CHECK(got->data[bytes - 1] == static_cast<std::byte>(index + 1));
+    CHECK((got->data == place) == (place != nullptr));
+    scene.receiver.release();
+  };
+  Scene scene;
+  std::vector<std::byte> target(2 * bytes);
+  CHECK(scene.receiver.lands_from() <= bytes);
+  scene.receiver.land(target.data(), bytes);
+  scene.receiver.land_second(target.data() + bytes, bytes);
+  for (int i = 0; i < 3; ++i) lend(scene, i, {});
+  take(scene, 0, target.data());
+  take(scene, 1, target.data() + bytes);
+  CHECK(scene.kernel.reads == 1);
+  CHECK(scene.sender.released() == 2);
+  take(scene, 2, nullptr);  // named for those before
+  scene.receiver.land(target.data(), bytes - 1);
+  lend(scene, 3, {});
+  take(scene, 3, nullptr);  // of another size
+  scene.receiver.land(target.data(), bytes);
+  lend(scene, 4, {.raw = true});
+  take(scene, 4, nullptr);
+  scene.receiver.land(target.data(), bytes);
+  scene.lend(5);
+  scene.answer(5);
+  CHECK(scene.answered(5));
+  CHECK(target[0] == static_cast<std::byte>(1));
 }
