@@ -21,6 +21,9 @@ constexpr std::uint64_t far_one_shot_bytes_max = 96 * 1024;  // TCP
 // Direct schedules link every rank with every other, at 1 MiB a pair that shares memory.  Beyond this many ranks: fewer
 // links.
 constexpr int direct_ranks_max = 16;
+// Measured at 1 Gbit/s: between 3 and 4 hosts two_shot, which waits for no forwarding, reaches more of the link than
+// the ring; through one host's loopback, where processors are what is short, the ring is faster.
+constexpr int few_hosts_max = 4;
 // By the cost model, for more ranks than that: few hops up to here, then fewer bytes, then a ring's.
 constexpr std::uint64_t doubling_bytes_max[] = {4 * 1024, 32 * 1024};  // shared memory; TCP
 constexpr std::uint64_t halving_bytes_max = 512 * 1024;
@@ -48,6 +51,7 @@ struct Situation {
   bool direct = false;  // few enough ranks for links between all
   bool far = false;
   bool shared_hosts = false;  // several hosts, and several ranks on some
+  bool few_hosts = false;     // so few, each with one rank, that all send to all
 };
 
 using Preferences = std::initializer_list<Algorithm>;
@@ -60,7 +64,7 @@ Preferences all_reduce_preferences(const Situation& s) noexcept {
   static constexpr Preferences by_host = {Algorithm::hierarchical, Algorithm::ring};
   static constexpr Preferences few_links = {Algorithm::ring, Algorithm::two_shot};
   if (s.direct && s.small) return quick;
-  if (s.direct && !s.far) return close;
+  if ((s.direct && !s.far) || s.few_hosts) return close;
   if (!s.direct && s.bytes <= doubling_bytes_max[s.far]) return few_hops;
   if (s.shared_hosts) return by_host;
   if (!s.direct && s.bytes <= halving_bytes_max) return fewer_bytes;
@@ -141,7 +145,7 @@ Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept 
     return {*tuned, {}, "RONDO_TUNE_FILE"};
   }
   const Situation situation{bytes, bytes <= one_shot_bytes_max(), ranks_ <= direct_ranks_max, far_,
-                            hosts_ > 1 && hosts_ < ranks_};
+                            hosts_ > 1 && hosts_ < ranks_, hosts_ > 1 && hosts_ == ranks_ && hosts_ <= few_hosts_max};
   for (const Algorithm algorithm : preferences(kind, situation)) {
     if (allowed(kind, algorithm)) return {algorithm, {}, "the shipped table"};
   }

@@ -103,7 +103,8 @@ TEST_CASE("The shipped table, by ranks, hosts and size") {
   CHECK(chosen(Chooser(17, 1, false), 8) == Algorithm::recursive_doubling);
   CHECK(chosen(Chooser(64, 1, false), 64 << 10) == Algorithm::halving_doubling);
   CHECK(chosen(Chooser(64, 1, false), 64 << 20) == Algorithm::ring);
-  CHECK(chosen(Chooser(4, 4, true), 64 << 20) == Algorithm::ring);
+  CHECK(chosen(Chooser(4, 4, true), 64 << 20) == Algorithm::two_shot);
+  CHECK(chosen(Chooser(5, 5, true), 64 << 20) == Algorithm::ring);
   CHECK(chosen(Chooser(8, 2, true), 8) == Algorithm::one_shot);
   CHECK(chosen(Chooser(8, 2, true), 64 << 20) == Algorithm::hierarchical);
   CHECK(chosen(Chooser(64, 8, true), 8) == Algorithm::recursive_doubling);
