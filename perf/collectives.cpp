@@ -165,9 +165,9 @@ const Collective all_to_all_v{"alltoallv_perf",
                                   for (int peer = 0; peer < blocks.ranks && result == ncclSuccess; ++peer) {
                                     const Part out = uneven_part(call.count, blocks.rank, peer, blocks.ranks);
                                     const Part in = uneven_part(call.count, peer, blocks.rank, blocks.ranks);
-                                    result = exchange(at(send, out.first * size), out.count, peer,
-                                                      at(receive, filled * size), in.count, peer, call.type,
-                                                      communicator);
+                                    result =
+                                        exchange(at(send, out.first * size), out.count, peer,
+                                                 at(receive, filled * size), in.count, peer, call.type, communicator);
                                     filled += in.count;
                                   }
                                   return result;
@@ -176,21 +176,20 @@ const Collective all_to_all_v{"alltoallv_perf",
                               false,
                               uneven_part};
 
-const Collective send_receive{"sendrecv_perf",
-                              "ncclSend and ncclRecv",
-                              Result::from_previous,
-                              whole,
-                              once,
-                              [](const void* send, void* receive, const Call& call, ncclComm_t communicator) {
-                                const Blocks blocks(call, communicator);
-                                const int next = (blocks.rank + 1) % blocks.ranks;
-                                const int previous = (blocks.rank + blocks.ranks - 1) % blocks.ranks;
-                                return grouped([&] {
-                                  return exchange(send, call.count, next, receive, call.count, previous, call.type,
-                                                  communicator);
-                                });
-                              },
-                              false};
+const Collective send_receive{
+    "sendrecv_perf",
+    "ncclSend and ncclRecv",
+    Result::from_previous,
+    whole,
+    once,
+    [](const void* send, void* receive, const Call& call, ncclComm_t communicator) {
+      const Blocks blocks(call, communicator);
+      const int next = (blocks.rank + 1) % blocks.ranks;
+      const int previous = (blocks.rank + blocks.ranks - 1) % blocks.ranks;
+      return grouped(
+          [&] { return exchange(send, call.count, next, receive, call.count, previous, call.type, communicator); });
+    },
+    false};
 
 // An all-gather: in round d, ranks whose numbers differ in bit d exchange the 2^d blocks that each has.
 const Collective hypercube{"hypercube_perf",

@@ -60,12 +60,8 @@ struct Collective {
   bool reduces() const noexcept {
     return result == Result::reduced || result == Result::reduced_part || result == Result::reduced_at_root;
   }
-  bool rooted() const noexcept {
-    return result == Result::root_data || result == Result::root_part || only_at_root();
-  }
-  bool only_at_root() const noexcept {
-    return result == Result::reduced_at_root || result == Result::gathered_at_root;
-  }
+  bool rooted() const noexcept { return result == Result::root_data || result == Result::root_part || only_at_root(); }
+  bool only_at_root() const noexcept { return result == Result::reduced_at_root || result == Result::gathered_at_root; }
   bool same_everywhere() const noexcept {
     return result == Result::reduced || result == Result::gathered || result == Result::root_data;
   }

@@ -27,19 +27,13 @@ bool is_unsigned(const Type& type) {
 // All integers up to it are values of the type (of wide types: more than enough of them).
 std::uint64_t exact_integers(const Type& type) {
   switch (type.value) {
-    case ncclFloat8e5m2:
-      return 8;
-    case ncclFloat8e4m3:
-      return 16;
+    case ncclFloat8e5m2: return 8;
+    case ncclFloat8e4m3: return 16;
     case ncclInt8:
-    case ncclUint8:
-      return 127;
-    case ncclBfloat16:
-      return 256;
-    case ncclFloat16:
-      return 2048;
-    default:
-      return 1u << 24;
+    case ncclUint8: return 127;
+    case ncclBfloat16: return 256;
+    case ncclFloat16: return 2048;
+    default: return 1u << 24;
   }
 }
 
@@ -72,19 +66,15 @@ double input_value(const Type& type, Op op, int rank, int ranks, std::size_t pla
   const std::uint64_t limit = exact_integers(type);
   const std::uint64_t value = mix(place * 0x2545f491u + static_cast<std::uint64_t>(rank) * 0x9e3779b9u + 7);
   switch (op) {
-    case Op::sum:
-      return addend(type, limit, false, rank, ranks, place);
-    case Op::mulsum:
-      return addend(type, limit / 2, false, rank, ranks, place);
-    case Op::avg:
-      return addend(type, limit, rounds(type, op, ranks), rank, ranks, place);
+    case Op::sum: return addend(type, limit, false, rank, ranks, place);
+    case Op::mulsum: return addend(type, limit / 2, false, rank, ranks, place);
+    case Op::avg: return addend(type, limit, rounds(type, op, ranks), rank, ranks, place);
     case Op::prod:
       if ((static_cast<std::uint64_t>(rank) + mix(place)) % static_cast<std::uint64_t>(ranks) < 4) return 2;
       return is_unsigned(type) || value % 2 == 0 ? 1 : -1;
     case Op::min:
     case Op::max:
-    case Op::none:
-      break;
+    case Op::none: break;
   }
   const std::uint64_t size = std::min<std::uint64_t>(limit, 100);
   if (is_unsigned(type)) return static_cast<double>(value % (size + 1));
@@ -97,23 +87,12 @@ double result_value(const Type& type, Op op, int ranks, std::size_t place) {
     const double next = input_value(type, op, rank, ranks, place);
     switch (op) {
       case Op::sum:
-      case Op::avg:
-        result += next;
-        break;
-      case Op::mulsum:
-        result += scalar_of(rank) * next;
-        break;
-      case Op::prod:
-        result *= next;
-        break;
-      case Op::min:
-        result = std::min(result, next);
-        break;
-      case Op::max:
-        result = std::max(result, next);
-        break;
-      case Op::none:
-        break;
+      case Op::avg: result += next; break;
+      case Op::mulsum: result += scalar_of(rank) * next; break;
+      case Op::prod: result *= next; break;
+      case Op::min: result = std::min(result, next); break;
+      case Op::max: result = std::max(result, next); break;
+      case Op::none: break;
     }
   }
   if (op != Op::avg) return result;
@@ -174,32 +153,19 @@ int scalar_of(int rank) { return 1 + rank % 2; }
 
 void encode(const Type& type, double value, std::byte* at) {
   switch (type.value) {
-    case ncclInt8:
-      return put(static_cast<std::int8_t>(value), at);
-    case ncclUint8:
-      return put(static_cast<std::uint8_t>(value), at);
-    case ncclInt32:
-      return put(static_cast<std::int32_t>(value), at);
-    case ncclUint32:
-      return put(static_cast<std::uint32_t>(value), at);
-    case ncclInt64:
-      return put(static_cast<std::int64_t>(value), at);
-    case ncclUint64:
-      return put(static_cast<std::uint64_t>(value), at);
-    case ncclFloat16:
-      return put(static_cast<std::uint16_t>(round_to(value, 5, 10)), at);
-    case ncclFloat32:
-      return put(static_cast<float>(value), at);
-    case ncclFloat64:
-      return put(value, at);
-    case ncclBfloat16:
-      return put(static_cast<std::uint16_t>(round_to(value, 8, 7)), at);
-    case ncclFloat8e4m3:
-      return put(static_cast<std::uint8_t>(round_to(value, 4, 3)), at);
-    case ncclFloat8e5m2:
-      return put(static_cast<std::uint8_t>(round_to(value, 5, 2)), at);
-    default:
-      return;
+    case ncclInt8: return put(static_cast<std::int8_t>(value), at);
+    case ncclUint8: return put(static_cast<std::uint8_t>(value), at);
+    case ncclInt32: return put(static_cast<std::int32_t>(value), at);
+    case ncclUint32: return put(static_cast<std::uint32_t>(value), at);
+    case ncclInt64: return put(static_cast<std::int64_t>(value), at);
+    case ncclUint64: return put(static_cast<std::uint64_t>(value), at);
+    case ncclFloat16: return put(static_cast<std::uint16_t>(round_to(value, 5, 10)), at);
+    case ncclFloat32: return put(static_cast<float>(value), at);
+    case ncclFloat64: return put(value, at);
+    case ncclBfloat16: return put(static_cast<std::uint16_t>(round_to(value, 8, 7)), at);
+    case ncclFloat8e4m3: return put(static_cast<std::uint8_t>(round_to(value, 4, 3)), at);
+    case ncclFloat8e5m2: return put(static_cast<std::uint8_t>(round_to(value, 5, 2)), at);
+    default: return;
   }
 }
 

@@ -106,7 +106,7 @@ int main(int argument_count, char** arguments) {
   require(from >= 0, "accept");
   std::vector<char> source(piece_bytes, 1);
   std::vector<char> target(piece_bytes);
-  exchange(to, from, 4 << 20, source, target);                              // windows open
+  exchange(to, from, 4 << 20, source, target);                                  // windows open
   for (int hop = 1; hop < ranks; ++hop) exchange(to, from, 1, source, target);  // a barrier
   const auto start = std::chrono::steady_clock::now();
   exchange(to, from, bytes, source, target);

@@ -94,8 +94,7 @@ void measure(const plan::Schedule& schedule, int ranks) {
   const int blocks = schedule.blocks(topology);
   const plan::Plan plan = schedule.build(topology, 0, 0);
   NullLinks links(ranks);
-  const Program program({schedule.kind, ranks, blocks, 0, 0}, plan,
-                        schedule.widest(topology), links);
+  const Program program({schedule.kind, ranks, blocks, 0, 0}, plan, schedule.widest(topology), links);
   std::size_t steps = 0, operands = 0;
   for (const plan::Strand& strand : plan.strands) {
     steps += strand.steps.size();

@@ -189,20 +189,14 @@ std::uint64_t Bench::wrong_elements(const Case& row, bool in_place, const Seat& 
   if (collective_.only_at_root() && seat.rank != row.root) return wrong + touched(row, in_place, seat);
   switch (collective_.result) {
     case Result::reduced:
-    case Result::reduced_at_root:
-      return wrong + count_wrong(result_, 0, data, count);
-    case Result::reduced_part:
-      return wrong + count_wrong(result_, place, data, count);
-    case Result::root_data:
-      return wrong + count_wrong(input(row.root), 0, data, count);
-    case Result::root_part:
-      return wrong + count_wrong(input(row.root), place, data, count);
-    case Result::from_previous:
-      return wrong + count_wrong(input((seat.rank + ranks - 1) % ranks), 0, data, count);
+    case Result::reduced_at_root: return wrong + count_wrong(result_, 0, data, count);
+    case Result::reduced_part: return wrong + count_wrong(result_, place, data, count);
+    case Result::root_data: return wrong + count_wrong(input(row.root), 0, data, count);
+    case Result::root_part: return wrong + count_wrong(input(row.root), place, data, count);
+    case Result::from_previous: return wrong + count_wrong(input((seat.rank + ranks - 1) % ranks), 0, data, count);
     case Result::gathered:
     case Result::gathered_at_root:
-    case Result::from_all:
-      break;
+    case Result::from_all: break;
   }
   std::uint64_t sum = wrong;
   std::size_t first = 0;
@@ -264,14 +258,10 @@ double Bench::averaged(const std::vector<Finding>& findings) const {
     most = std::max(most, finding.seconds);
   }
   switch (options_.averaging) {
-    case Averaging::rank_0:
-      return findings.front().seconds;
-    case Averaging::minimum:
-      return least;
-    case Averaging::maximum:
-      return most;
-    case Averaging::mean:
-      break;
+    case Averaging::rank_0: return findings.front().seconds;
+    case Averaging::minimum: return least;
+    case Averaging::maximum: return most;
+    case Averaging::mean: break;
   }
   return sum / static_cast<double>(findings.size());
 }

@@ -39,8 +39,8 @@ struct Options {
   double busbw_min = 0;  // 0: no verdict
   std::string json_path;
   std::string csv_path;
-  std::vector<std::string> algorithms;  // each measured in turn; none: what the library chooses
-  std::string algorithm;                // the one in turn
+  std::vector<std::string> algorithms;      // each measured in turn; none: what the library chooses
+  std::string algorithm;                    // the one in turn
   std::vector<std::string> without_effect;  // flags given that mean nothing on host memory
 };
 

@@ -21,9 +21,9 @@ struct Call {
   DataType type = DataType::float32;
   Operator op = Operator::sum;
   std::uint64_t scalar = 0;  // premul_sum: bits of this rank's scalar
-  int root = 0;          // send_recv: the sender
-  int peer = 0;          // send_recv: the receiver
-  bool receives = false; // send_recv: this rank's side, as both may be one rank
+  int root = 0;              // send_recv: the sender
+  int peer = 0;              // send_recv: the receiver
+  bool receives = false;     // send_recv: this rank's side, as both may be one rank
 };
 
 class Communicator;

@@ -21,12 +21,12 @@ namespace rondo {
 
 /// Which call a message belongs to: travels with every message, compared by the receiver.
 struct Signature {
-  std::uint64_t count = 0;        // elements, as the caller gave them
-  std::uint32_t call = 0;         // number of the call on its communicator
-  std::uint8_t collective = 0;    // CollectiveKind
-  std::uint8_t type = 0;          // DataType
-  std::uint8_t op = 0;            // Operator
-  std::uint8_t root_low = 0;      // root, modulo 256
+  std::uint64_t count = 0;      // elements, as the caller gave them
+  std::uint32_t call = 0;       // number of the call on its communicator
+  std::uint8_t collective = 0;  // CollectiveKind
+  std::uint8_t type = 0;        // DataType
+  std::uint8_t op = 0;          // Operator
+  std::uint8_t root_low = 0;    // root, modulo 256
   friend constexpr bool operator==(const Signature&, const Signature&) = default;
 };
 static_assert(sizeof(Signature) == 16);
@@ -35,16 +35,16 @@ static_assert(sizeof(Signature) == 16);
 struct Message {
   const std::byte* data = nullptr;  // `bytes` bytes: in a slot, or the lender's own memory
   std::uint32_t bytes = 0;
-  bool lent = false;                // data is the lender's memory
-  bool raw = false;                 // data are elements of the lender's `in`: apply the pre-operator
-  bool offers_reply = false;        // the sender waits for a reply: in `reply`, or as a message on the reverse link
-  std::byte* reply = nullptr;       // lent and offered: where to store the reply, `bytes` bytes
+  bool lent = false;           // data is the lender's memory
+  bool raw = false;            // data are elements of the lender's `in`: apply the pre-operator
+  bool offers_reply = false;   // the sender waits for a reply: in `reply`, or as a message on the reverse link
+  std::byte* reply = nullptr;  // lent and offered: where to store the reply, `bytes` bytes
   Signature signature;
 };
 
 /// What a message says besides its bytes.
 struct MessageFlags {
-  bool raw = false;           // see Message
+  bool raw = false;  // see Message
   bool offers_reply = false;
 };
 

@@ -300,8 +300,8 @@ class ShmConnection final : public Connection {
     peer_doorbell_.emplace_back(Doorbell::map(peer_doorbell));
     peer_.doorbell = &peer_doorbell_.back().page();
     const int outgoing = initiator_ ? 0 : 1;
-    lanes_[0] = std::make_unique<Lane>(segment_->rings[outgoing], segment_->rings[1 - outgoing], peer_,
-                                       borrowing_.landing(0));
+    lanes_[0] =
+        std::make_unique<Lane>(segment_->rings[outgoing], segment_->rings[1 - outgoing], peer_, borrowing_.landing(0));
     lanes_[1] = std::make_unique<Lane>(segment_->second_rings[outgoing], segment_->second_rings[1 - outgoing], peer_,
                                        borrowing_.landing(1));
     ready_.store(true, std::memory_order_release);

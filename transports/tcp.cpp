@@ -33,8 +33,8 @@ void configure(int socket) {
   set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, limits::tcp_keepalive_s, "TCP_KEEPIDLE");
   set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, limits::tcp_keepalive_s, "TCP_KEEPINTVL");
   set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, limits::tcp_keepalive_probes, "TCP_KEEPCNT");
-  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT,
-             limits::tcp_keepalive_s * (limits::tcp_keepalive_probes + 1) * 1000, "TCP_USER_TIMEOUT");
+  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, limits::tcp_keepalive_s * (limits::tcp_keepalive_probes + 1) * 1000,
+             "TCP_USER_TIMEOUT");
 }
 
 class TcpConnection final : public Connection {
@@ -55,7 +55,8 @@ class TcpConnection final : public Connection {
     std::memcpy(&place, frame.body.data(), sizeof place);
     if (place.count != sockets_.size() || place.index >= place.count) {
       throw Error(Code::invalid_usage, "the peer opens " + std::to_string(place.count) + " data sockets, not " +
-                                           std::to_string(sockets_.size()) + "; NCCL_NSOCKS_PERTHREAD and "
+                                           std::to_string(sockets_.size()) +
+                                           "; NCCL_NSOCKS_PERTHREAD and "
                                            "NCCL_SOCKET_NTHREADS must be the same on all ranks");
     }
     if (sockets_[place.index]) throw Error(Code::internal_error, "a data socket came twice");

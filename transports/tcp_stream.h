@@ -48,7 +48,7 @@ class Peer {
   const int rank_;
   std::atomic<bool> broken_{false};
   std::atomic<bool> ended_{false};
-  std::atomic<int> told_{0};  // Code
+  std::atomic<int> told_{0};               // Code
   std::atomic<std::int64_t> since_ms_{0};  // of the first end or news
 };
 
@@ -119,12 +119,12 @@ class Receiver final : public ReceiveEnd {
   /// What one socket is in the middle of.
   struct Stream {
     int socket = -1;
-    std::uint64_t next = 0;      // number of the message that comes next on it
+    std::uint64_t next = 0;  // number of the message that comes next on it
     bool has_header = false;
     Header header;
     std::byte* target = nullptr;  // of that message's bytes
     std::size_t got = 0;
-    std::size_t begin = 0;       // of what is staged
+    std::size_t begin = 0;  // of what is staged
     std::size_t end = 0;
     std::array<std::byte, 4096> staged;
   };

@@ -19,9 +19,9 @@ struct Request {
   const void* in;
   void* out;
   std::size_t count;
-  int type;  // ncclDataType_t, and perhaps none: only an int may hold any value
-  int op;    // ncclRedOp_t; ncclSum where nothing is reduced
-  int root;  // 0 where there is none; send_recv: the sender
+  int type;      // ncclDataType_t, and perhaps none: only an int may hold any value
+  int op;        // ncclRedOp_t; ncclSum where nothing is reduced
+  int root;      // 0 where there is none; send_recv: the sender
   int peer = 0;  // send_recv: the receiver
   bool receives = false;
 };

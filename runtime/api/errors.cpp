@@ -67,26 +67,16 @@ ncclResult_t pncclGetVersion(int* version) {
 
 const char* pncclGetErrorString(ncclResult_t result) {
   switch (result) {
-    case ncclSuccess:
-      return "no error";
-    case ncclUnhandledCudaError:
-      return "device error";
-    case ncclSystemError:
-      return "system error: the kernel refused something; ncclGetLastError says what";
-    case ncclInternalError:
-      return "internal error: a defect of Rondo; ncclGetLastError says where";
-    case ncclInvalidArgument:
-      return "invalid argument; ncclGetLastError says which";
-    case ncclInvalidUsage:
-      return "invalid usage; ncclGetLastError says why";
-    case ncclRemoteError:
-      return "remote error: another rank died, left or failed; ncclGetLastError says which";
-    case ncclInProgress:
-      return "in progress";
-    case ncclTimeout:
-      return "timeout; ncclGetLastError says for whom it waited";
-    default:
-      return "unknown result code";
+    case ncclSuccess: return "no error";
+    case ncclUnhandledCudaError: return "device error";
+    case ncclSystemError: return "system error: the kernel refused something; ncclGetLastError says what";
+    case ncclInternalError: return "internal error: a defect of Rondo; ncclGetLastError says where";
+    case ncclInvalidArgument: return "invalid argument; ncclGetLastError says which";
+    case ncclInvalidUsage: return "invalid usage; ncclGetLastError says why";
+    case ncclRemoteError: return "remote error: another rank died, left or failed; ncclGetLastError says which";
+    case ncclInProgress: return "in progress";
+    case ncclTimeout: return "timeout; ncclGetLastError says for whom it waited";
+    default: return "unknown result code";
   }
 }
 

@@ -40,15 +40,13 @@ void check_ready(const ncclComm* comm) {
       throw Error(Code::invalid_usage,
                   "the communicator is still starting; end the group, or ask ncclCommGetAsyncError until it gives "
                   "ncclSuccess");
-    case State::failed:
-      throw Error(Code::invalid_usage, "the communicator could not start; destroy it and init again");
+    case State::failed: throw Error(Code::invalid_usage, "the communicator could not start; destroy it and init again");
     case State::finalized:
       throw Error(Code::invalid_usage, "the communicator was finalized; only ncclCommDestroy may follow");
     case State::closing:
     case State::abandoned:
       throw Error(Code::invalid_usage, "the communicator is being destroyed or aborted by another thread");
-    default:
-      break;
+    default: break;
   }
 }
 

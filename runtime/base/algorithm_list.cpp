@@ -10,9 +10,9 @@ namespace rondo {
 namespace {
 
 constexpr std::array<std::string_view, 19> algorithm_names = {
-    "ring",     "tree",     "collnetdirect", "collnetchain",  "nvls",          "nvlstree",           "pat",
-    "star",     "one_shot", "two_shot",      "one_shot_pull", "two_shot_pull", "recursive_doubling", "halving_doubling",
-    "direct",   "chain",    "hierarchical",  "binomial",      "bruck"};
+    "ring",   "tree",     "collnetdirect", "collnetchain",  "nvls",          "nvlstree",           "pat",
+    "star",   "one_shot", "two_shot",      "one_shot_pull", "two_shot_pull", "recursive_doubling", "halving_doubling",
+    "direct", "chain",    "hierarchical",  "binomial",      "bruck"};
 
 /// In the order of CollectiveKind.
 constexpr std::array<std::string_view, 9> function_names = {

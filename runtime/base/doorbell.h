@@ -23,14 +23,15 @@ struct alignas(64) DoorbellPage {
 void wake_sleepers(DoorbellPage& page) noexcept;
 inline void ring(DoorbellPage& page) noexcept {
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (page.sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]] wake_sleepers(page);
+  if (page.sleepers.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    wake_sleepers(page);
 }
 
 /// A mapping of a doorbell page: one's own (created) or a peer's (from its descriptor).
 class Doorbell {
  public:
-  static Doorbell create();         // throws Error
-  static Doorbell map(int fd);      // duplicates `fd`; throws Error
+  static Doorbell create();     // throws Error
+  static Doorbell map(int fd);  // duplicates `fd`; throws Error
   Doorbell(Doorbell&& other) noexcept;
   Doorbell& operator=(Doorbell&&) = delete;
   ~Doorbell();

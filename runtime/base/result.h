@@ -11,11 +11,11 @@ namespace rondo {
 enum class Code : int {
   success = 0,
   unhandled_device_error = 1,
-  system_error = 2,       // the kernel refused something; the sentence carries its words
-  internal_error = 3,     // a defect of Rondo
-  invalid_argument = 4,   // a value that can never be right
-  invalid_usage = 5,      // a right value at the wrong time, or calls of ranks that do not match
-  remote_error = 6,       // a peer died, left, or failed
+  system_error = 2,      // the kernel refused something; the sentence carries its words
+  internal_error = 3,    // a defect of Rondo
+  invalid_argument = 4,  // a value that can never be right
+  invalid_usage = 5,     // a right value at the wrong time, or calls of ranks that do not match
+  remote_error = 6,      // a peer died, left, or failed
   in_progress = 7,
   timeout = 8,
 };

@@ -7,8 +7,18 @@
 namespace rondo {
 
 enum class DataType : std::uint8_t {
-  int8 = 0, uint8 = 1, int32 = 2, uint32 = 3, int64 = 4, uint64 = 5, float16 = 6, float32 = 7, float64 = 8,
-  bfloat16 = 9, float8_e4m3 = 10, float8_e5m2 = 11,
+  int8 = 0,
+  uint8 = 1,
+  int32 = 2,
+  uint32 = 3,
+  int64 = 4,
+  uint64 = 5,
+  float16 = 6,
+  float32 = 7,
+  float64 = 8,
+  bfloat16 = 9,
+  float8_e4m3 = 10,
+  float8_e5m2 = 11,
 };
 inline constexpr int data_type_count = 12;
 
@@ -17,7 +27,15 @@ inline constexpr int operator_count = 6;
 
 /// The collectives that plans exist for (house.md, section 3).  Bcast is Broadcast in place.
 enum class CollectiveKind : std::uint8_t {
-  all_reduce, reduce, reduce_scatter, broadcast, all_gather, gather, scatter, all_to_all, send_recv,
+  all_reduce,
+  reduce,
+  reduce_scatter,
+  broadcast,
+  all_gather,
+  gather,
+  scatter,
+  all_to_all,
+  send_recv,
 };
 
 constexpr std::size_t element_bytes(DataType type) noexcept {

@@ -145,7 +145,7 @@ Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept 
     return {*tuned, {}, "RONDO_TUNE_FILE"};
   }
   const Situation situation{bytes, bytes <= one_shot_bytes_max(), ranks_ <= direct_ranks_max, far_,
-                            hosts_ > 1 && hosts_ < ranks_, hosts_ > 1 && hosts_ == ranks_ && hosts_ <= few_hosts_max};
+                            hosts_ > 1 && hosts_<ranks_, hosts_> 1 && hosts_ == ranks_ && hosts_ <= few_hosts_max};
   for (const Algorithm algorithm : preferences(kind, situation)) {
     if (allowed(kind, algorithm)) return {algorithm, {}, "the shipped table"};
   }

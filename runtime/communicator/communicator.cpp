@@ -399,7 +399,7 @@ class CommunicatorImpl final : public Communicator {
   // Used by whoever has the turn.
   std::vector<std::unique_ptr<PreparedRun>> runs_;
   std::map<ProgramKey, std::unique_ptr<Program>> programs_;
-  std::uint32_t collectives_ = 0;  // begun
+  std::uint32_t collectives_ = 0;                                                                            // begun
   std::vector<std::array<std::uint32_t, 2>> messages_ = std::vector<std::array<std::uint32_t, 2>>(ranks());  // to, from
 
   std::mutex finalize_mutex_;

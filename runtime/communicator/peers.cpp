@@ -126,8 +126,9 @@ void Peers::agree(int peer, const Frame& offer) {
   const Offer theirs = decode(offer);
   Wire& wire = *peers_[peer].wire;
   if (theirs.far != policy_.far) {
-    throw Error(Code::invalid_usage, "one of the two chooses schedules for links between hosts, the other does not: "
-                                     "RONDO_TRANSPORT and NCCL_SHM_DISABLE must be the same on all ranks");
+    throw Error(Code::invalid_usage,
+                "one of the two chooses schedules for links between hosts, the other does not: "
+                "RONDO_TRANSPORT and NCCL_SHM_DISABLE must be the same on all ranks");
   }
   const auto host_of = [&](int rank) { return membership_.members[rank].host_key; };
   for (const auto& transport : transports_) {

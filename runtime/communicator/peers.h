@@ -57,7 +57,7 @@ class Peers final : public Links {
 
  private:
   struct Peer {
-    Wire* wire = nullptr;             // the control thread's
+    Wire* wire = nullptr;            // the control thread's
     Transport* transport = nullptr;  // the control thread's
     std::unique_ptr<Connection> connection;
     EndOrder orders[limits::lanes_max][2];

@@ -34,10 +34,10 @@ enum Kind : std::uint16_t {
 struct Greeting {
   Member member;
   std::uint32_t ranks = 0;
-  std::string settings;           // what ranks must agree on; long ones cut short
+  std::string settings;               // what ranks must agree on; long ones cut short
   std::uint64_t settings_digest = 0;  // of the whole
-  std::uint64_t patience_ms = 0;  // how long it will wait, from join() on
-  std::uint64_t left_ms = 0;      // of that, from now
+  std::uint64_t patience_ms = 0;      // how long it will wait, from join() on
+  std::uint64_t left_ms = 0;          // of that, from now
 };
 Bytes encode(const Greeting& greeting);
 std::optional<Greeting> decode_greeting(View body);

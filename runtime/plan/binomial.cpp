@@ -24,10 +24,12 @@ using enum Operation;
 /// One rank's place in the tree.
 struct Place {
   const Topology& topology;
-  int ranks, root_at, at;  // at: relative to the root
+  int ranks, root_at, at;     // at: relative to the root
   std::vector<int> children;  // relative, near ones first
   Place(const Topology& topology, int rank, int root)
-      : topology(topology), ranks(topology.ranks()), root_at(ring_position(topology, root)),
+      : topology(topology),
+        ranks(topology.ranks()),
+        root_at(ring_position(topology, root)),
         at((ring_position(topology, rank) - root_at + ranks) % ranks) {
     for (int by = 1; by < (at == 0 ? ranks : at & -at) && at + by < ranks; by *= 2) children.push_back(at + by);
   }
@@ -81,7 +83,8 @@ Plan binomial_gather(const Topology& topology, int rank, int root) {
   const Place place(topology, rank, root);
   std::vector<Step> steps{{.operation = copy, .source = in(0), .target = scratch(0)}};
   for (const int child : place.children)
-    steps.push_back({.operation = recv_copy, .from = {place.rank_of(child)},
+    steps.push_back({.operation = recv_copy,
+                     .from = {place.rank_of(child)},
                      .target = scratch(child - place.at, place.size_of(child))});
   if (rank != root) {
     steps.push_back({.operation = send, .to = {place.parent()}, .source = scratch(0, place.size_of(place.at))});
@@ -101,7 +104,8 @@ Plan binomial_scatter(const Topology& topology, int rank, int root) {
     copy_in_runs(steps, Space::in, place.all());
   }
   for (auto child = place.children.rbegin(); child != place.children.rend(); ++child)
-    steps.push_back({.operation = send, .to = {place.rank_of(*child)},
+    steps.push_back({.operation = send,
+                     .to = {place.rank_of(*child)},
                      .source = scratch(*child - place.at, place.size_of(*child))});
   steps.push_back({.operation = copy, .source = scratch(0), .target = out(0)});
   return one_strand(std::move(steps), place.size_of(place.at));

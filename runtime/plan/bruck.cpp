@@ -35,7 +35,8 @@ Plan bruck_all_to_all(const Topology& topology, int rank, int) {
     const auto pack = [&](bool inward) {
       for (int j = d, at = n; j < n; j += 2 * d) {
         const int count = std::min(d, n - j);
-        steps.push_back({.operation = copy, .source = inward ? scratch(j, count) : scratch(at, count),
+        steps.push_back({.operation = copy,
+                         .source = inward ? scratch(j, count) : scratch(at, count),
                          .target = inward ? scratch(at, count) : scratch(j, count)});
         at += count;
       }

@@ -32,8 +32,8 @@ Plan chain_reduce(const Topology& topology, int rank, int root) {
   if (ranks == 1) return alone(true);
   const bool last = rank == ranks - 1;
   if (last && rank == root)
-    return one_strand({{.operation = recv_reduce, .from = {rank - 1, here}, .source = in(0), .target = out(0),
-                        .finish = true}});
+    return one_strand(
+        {{.operation = recv_reduce, .from = {rank - 1, here}, .source = in(0), .target = out(0), .finish = true}});
   Step link{.operation = send, .to = {last ? root : rank + 1}, .source = in(0)};
   if (rank > 0) {
     link.operation = recv_reduce_send;
@@ -41,8 +41,7 @@ Plan chain_reduce(const Topology& topology, int rank, int root) {
     link.finish = last;
   }
   Plan plan = one_strand({std::move(link)});
-  if (rank == root)
-    plan.strands.push_back({{{.operation = recv_copy, .from = {ranks - 1}, .target = out(0)}}, 0});
+  if (rank == root) plan.strands.push_back({{{.operation = recv_copy, .from = {ranks - 1}, .target = out(0)}}, 0});
   return plan;
 }
 

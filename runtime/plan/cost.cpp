@@ -46,9 +46,9 @@ struct Link {
   std::int32_t sender = -1, receiver = -1;  // actors; a link of replies may have one of them only
   Fifo<Message> flying, messages;           // on their way; arrived
   int unused_credits = 0;
-  Fifo<double> returned_credits;            // when each comes back
-  std::uint64_t lent = 0;                   // not yet waited for
-  Fifo<double> settled;                     // when the lender sees each release
+  Fifo<double> returned_credits;  // when each comes back
+  std::uint64_t lent = 0;         // not yet waited for
+  Fifo<double> settled;           // when the lender sees each release
   std::uint64_t bytes = 0;
 };
 
@@ -57,7 +57,7 @@ struct Record {
   Operation operation;
   bool reply, stores, offers_reply;
   std::int32_t operands;
-  Range range;                              // source or target; sizes the messages
+  Range range;  // source or target; sizes the messages
   std::uint32_t links_at, receipts;
 };
 
@@ -69,10 +69,10 @@ struct Actor {
   std::uint64_t tile = 0;
   std::size_t step = 0;
   int slice = 0;
-  double ready = 0;                         // done with the slice before
-  double start = 0;                         // of the next slice, by those of its links
-  std::size_t checked = 0;                  //   that are checked already
-  std::int32_t awaits = -1;                 // the link that it waits for, or -1
+  double ready = 0;          // done with the slice before
+  double start = 0;          // of the next slice, by those of its links
+  std::size_t checked = 0;   //   that are checked already
+  std::int32_t awaits = -1;  // the link that it waits for, or -1
 };
 
 class Simulation {
@@ -91,7 +91,9 @@ class Simulation {
   std::int32_t index_of(const Link& l) const { return static_cast<std::int32_t>(&l - links_.data()); }
   void look(std::int32_t actor, const Link& l, double time);
   void advance(std::int32_t id, double now);
-  struct Ends { std::span<const std::int32_t> receipts, sends; };
+  struct Ends {
+    std::span<const std::int32_t> receipts, sends;
+  };
   static Ends links_of(const Actor& a, const Record& record);
   bool can_start(Actor& a, const Record& record);
   bool has_credit(const Link& l, double& start) const;
@@ -109,9 +111,9 @@ class Simulation {
   std::vector<Actor> actors_;
   std::vector<Link> links_;
   std::unordered_map<std::uint64_t, std::int32_t> link_of_;
-  std::vector<Layout> layouts_;              // by rank
-  std::vector<double> egress_, ingress_;     // when each port is free: ranks, then hosts
-  std::vector<std::uint64_t> sent_bytes_;    // by rank
+  std::vector<Layout> layouts_;            // by rank
+  std::vector<double> egress_, ingress_;   // when each port is free: ranks, then hosts
+  std::vector<std::uint64_t> sent_bytes_;  // by rank
   struct Event {
     double time;
     std::int32_t what;  // an actor, or the complement of a link
@@ -421,8 +423,7 @@ Cost cost(CollectiveKind kind, Algorithm algorithm, const Topology& topology, st
           const Parameters& parameters, int root) {
   const Schedule* schedule = find(kind, algorithm);
   if (!schedule)
-    throw Error(Code::invalid_argument,
-                std::string(name(algorithm)).append(" does not serve ").append(name(kind)));
+    throw Error(Code::invalid_argument, std::string(name(algorithm)).append(" does not serve ").append(name(kind)));
   return Simulation(*schedule, topology, bytes, parameters, root).run();
 }
 

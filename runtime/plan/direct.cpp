@@ -24,21 +24,21 @@ using enum Operation;
 Plan one_shot_all_reduce(const Topology& topology, int rank, int) {
   const int ranks = topology.ranks();
   if (ranks == 1) return alone(true);
-  return one_strand({{.operation = send, .to = others(ranks, rank), .source = in(0)},
-                     {.operation = recv_reduce, .from = everyone(ranks, rank), .source = in(0), .target = out(0),
-                      .finish = true}});
+  return one_strand(
+      {{.operation = send, .to = others(ranks, rank), .source = in(0)},
+       {.operation = recv_reduce, .from = everyone(ranks, rank), .source = in(0), .target = out(0), .finish = true}});
 }
 
 Plan one_shot_pull_all_reduce(const Topology& topology, int rank, int) {
   const int ranks = topology.ranks();
   if (ranks == 1) return alone(true);
   // In place, `out` is what the others are still reading: reduce aside, wait, copy.
-  return one_strand({{.operation = lend, .to = others(ranks, rank), .source = in(0)},
-                     {.operation = recv_reduce, .from = everyone(ranks, rank), .source = in(0), .target = scratch(0),
-                      .finish = true},
-                     {.operation = wait, .to = others(ranks, rank)},
-                     {.operation = copy, .source = scratch(0), .target = out(0)}},
-                    1);
+  return one_strand(
+      {{.operation = lend, .to = others(ranks, rank), .source = in(0)},
+       {.operation = recv_reduce, .from = everyone(ranks, rank), .source = in(0), .target = scratch(0), .finish = true},
+       {.operation = wait, .to = others(ranks, rank)},
+       {.operation = copy, .source = scratch(0), .target = out(0)}},
+      1);
 }
 
 namespace {
@@ -48,15 +48,19 @@ std::vector<Step> lend_blocks(int ranks, int rank, bool for_reply) {
   std::vector<Step> steps;
   steps.reserve(2 * ranks);
   for (const std::int32_t owner : others(ranks, rank))
-    steps.push_back({.operation = lend, .to = {owner}, .source = in(owner),
-                     .target = for_reply ? out(owner) : Range{}});
+    steps.push_back(
+        {.operation = lend, .to = {owner}, .source = in(owner), .target = for_reply ? out(owner) : Range{}});
   return steps;
 }
 
 /// The owner's step: its block of all ranks.
 Step reduce_block(int ranks, int rank, Range target, bool reply) {
-  return {.operation = recv_reduce, .from = everyone(ranks, rank), .source = in(rank), .target = target,
-          .finish = true, .reply = reply};
+  return {.operation = recv_reduce,
+          .from = everyone(ranks, rank),
+          .source = in(rank),
+          .target = target,
+          .finish = true,
+          .reply = reply};
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ struct Folded {
   int number = -1;            // among the `power`; -1: the partner acts for it
   std::int32_t partner = -1;  // -1: alone
   Folded(const Topology& topology, int rank)
-      : topology(topology), power(static_cast<int>(std::bit_floor(static_cast<unsigned>(topology.ranks())))),
+      : topology(topology),
+        power(static_cast<int>(std::bit_floor(static_cast<unsigned>(topology.ranks())))),
         extra(topology.ranks() - power) {
     const int at = ring_position(topology, rank);
     if (at >= 2 * extra) {
@@ -63,8 +64,8 @@ Plan with_fold(const Folded& place, int blocks, std::vector<Step> middle) {
     return one_strand(std::move(steps));
   }
   if (place.partner < 0) return one_strand(std::move(middle), blocks);
-  steps.push_back({.operation = recv_reduce, .from = {here, place.partner}, .source = in(0, blocks),
-                   .target = scratch(0, blocks)});
+  steps.push_back(
+      {.operation = recv_reduce, .from = {here, place.partner}, .source = in(0, blocks), .target = scratch(0, blocks)});
   std::move(middle.begin(), middle.end(), std::back_inserter(steps));
   steps.push_back({.operation = send, .to = {place.partner}, .source = out(0, blocks)});
   return one_strand(std::move(steps), blocks);
@@ -80,8 +81,11 @@ Plan recursive_doubling_all_reduce(const Topology& topology, int rank, int) {
     const Range held = bit == 1 ? place.held(0) : scratch(0);
     const bool last = 2 * bit == place.power;
     steps.push_back({.operation = send, .to = {place.rank_of(place.number ^ bit)}, .source = held});
-    steps.push_back({.operation = recv_reduce, .from = place.operands(bit), .source = held,
-                     .target = last ? out(0) : scratch(0), .finish = last});
+    steps.push_back({.operation = recv_reduce,
+                     .from = place.operands(bit),
+                     .source = held,
+                     .target = last ? out(0) : scratch(0),
+                     .finish = last});
   }
   return with_fold(place, 1, std::move(steps));
 }
@@ -96,11 +100,14 @@ Plan halving_doubling_all_reduce(const Topology& topology, int rank, int) {
     size /= 2;
     const bool upper = (place.number & bit) != 0;
     const int keep = upper ? first + size : first, give = upper ? first : first + size;
-    steps.push_back({.operation = send, .to = {place.rank_of(place.number ^ bit)},
+    steps.push_back({.operation = send,
+                     .to = {place.rank_of(place.number ^ bit)},
                      .source = raw ? place.held(give, size) : scratch(give, size)});
-    steps.push_back({.operation = recv_reduce, .from = place.operands(bit),
+    steps.push_back({.operation = recv_reduce,
+                     .from = place.operands(bit),
                      .source = raw ? place.held(keep, size) : scratch(keep, size),
-                     .target = size == 1 ? out(keep) : scratch(keep, size), .finish = size == 1});
+                     .target = size == 1 ? out(keep) : scratch(keep, size),
+                     .finish = size == 1});
     first = keep;
   }
   for (int bit = 1; place.number >= 0 && bit < place.power; bit *= 2) {

@@ -34,7 +34,9 @@ int half_above(int n) { return static_cast<int>(std::bit_floor(static_cast<unsig
 
 /// One exchange of a far-first gather: what is at the places first..first+count-1 goes `distance` ahead, what comes
 /// from `distance` behind goes to `target` and on.
-struct Hop { int distance, first, count, target; };
+struct Hop {
+  int distance, first, count, target;
+};
 
 /// The places of a far-first gather over n ranks, and its exchanges.
 struct FarFirst {
@@ -107,8 +109,11 @@ Plan halving_doubling_reduce_scatter(const Topology& topology, int rank, int) {
   for (int d = half_above(n); d > 0; d /= 2) {
     const int count = std::min(d, n - d);
     steps.push_back({.operation = send, .to = {(rank + d) % n}, .source = scratch(d, count)});
-    steps.push_back({.operation = recv_reduce, .from = {(rank - d + n) % n, here}, .source = scratch(0, count),
-                     .target = d > 1 ? scratch(0, count) : out(0), .finish = d == 1});
+    steps.push_back({.operation = recv_reduce,
+                     .from = {(rank - d + n) % n, here},
+                     .source = scratch(0, count),
+                     .target = d > 1 ? scratch(0, count) : out(0),
+                     .finish = d == 1});
   }
   return one_strand(std::move(steps), n);
 }
@@ -120,8 +125,8 @@ Plan pat_all_gather(const Topology& topology, int rank, int) {
   std::vector<Step> steps{{.operation = copy, .source = in(0), .target = scratch(far.own)}};
   for (const Hop& hop : far.hops) {
     steps.push_back({.operation = send, .to = {place.ahead(hop.distance)}, .source = scratch(hop.first, hop.count)});
-    steps.push_back({.operation = recv_copy, .from = {place.behind(hop.distance)},
-                     .target = scratch(hop.target, hop.count)});
+    steps.push_back(
+        {.operation = recv_copy, .from = {place.behind(hop.distance)}, .target = scratch(hop.target, hop.count)});
   }
   copy_in_runs(steps, Space::out, place.behind(far.offsets));
   return one_strand(std::move(steps), place.ranks);
@@ -135,11 +140,13 @@ Plan pat_reduce_scatter(const Topology& topology, int rank, int) {
   copy_in_runs(steps, Space::in, place.behind(far.offsets));
   for (auto hop = far.hops.rbegin(); hop != far.hops.rend(); ++hop) {
     const bool last = hop + 1 == far.hops.rend();
-    steps.push_back({.operation = send, .to = {place.behind(hop->distance)},
-                     .source = scratch(hop->target, hop->count)});
-    steps.push_back({.operation = recv_reduce, .from = {place.ahead(hop->distance), here},
+    steps.push_back(
+        {.operation = send, .to = {place.behind(hop->distance)}, .source = scratch(hop->target, hop->count)});
+    steps.push_back({.operation = recv_reduce,
+                     .from = {place.ahead(hop->distance), here},
                      .source = scratch(hop->first, hop->count),
-                     .target = last ? out(0) : scratch(hop->first, hop->count), .finish = last});
+                     .target = last ? out(0) : scratch(hop->first, hop->count),
+                     .finish = last});
   }
   return one_strand(std::move(steps), place.ranks);
 }

@@ -40,9 +40,14 @@ template <typename Source>
 void reduce(std::vector<Step>& steps, const Ring& ring, Source&& source, Range target, bool onward, bool finish) {
   steps.push_back({.operation = send, .to = {ring.next}, .source = source(ring.part(1))});
   for (int k = 2; k < ring.size; ++k)
-    steps.push_back({.operation = recv_reduce_send, .from = {ring.previous, here}, .to = {ring.next},
+    steps.push_back({.operation = recv_reduce_send,
+                     .from = {ring.previous, here},
+                     .to = {ring.next},
                      .source = source(ring.part(k))});
-  Step last{.operation = recv_reduce, .from = {ring.previous, here}, .source = source(ring.at), .target = target,
+  Step last{.operation = recv_reduce,
+            .from = {ring.previous, here},
+            .source = source(ring.at),
+            .target = target,
             .finish = finish};
   if (onward) {
     last.operation = recv_reduce_copy_send;
@@ -55,8 +60,8 @@ void reduce(std::vector<Step>& steps, const Ring& ring, Source&& source, Range t
 template <typename Target>
 void gather(std::vector<Step>& steps, const Ring& ring, Target&& target) {
   for (int k = 1; k < ring.size - 1; ++k)
-    steps.push_back({.operation = recv_copy_send, .from = {ring.previous}, .to = {ring.next},
-                     .target = target(ring.part(k))});
+    steps.push_back(
+        {.operation = recv_copy_send, .from = {ring.previous}, .to = {ring.next}, .target = target(ring.part(k))});
   steps.push_back({.operation = recv_copy, .from = {ring.previous}, .target = target(ring.part(-1))});
 }
 

@@ -20,8 +20,8 @@ namespace rondo::plan {
 
 /// What a layout needs to know of the plans of all ranks (the same value on every rank).
 struct Shape {
-  std::int32_t blocks = 1;        // of a contiguous collective
-  std::int32_t widest = 1;        // blocks of the widest range that any rank's plan sends
+  std::int32_t blocks = 1;          // of a contiguous collective
+  std::int32_t widest = 1;          // blocks of the widest range that any rank's plan sends
   std::int32_t scratch_blocks = 0;  // of this rank's plan; the only two that may differ by rank
   std::int32_t scratch_first = 0;
   bool segmented = false;
@@ -38,9 +38,9 @@ struct Piece {
 
 /// What the caller may tune; the same on every rank.
 struct Cut {
-  std::size_t slot_bytes = limits::slot_bytes;    // no message is larger
-  int slices_max = limits::slices_max;            // m, at the most
-  std::size_t slice_bytes_min = 32 * 1024;        // use fewer slices rather than smaller ones
+  std::size_t slot_bytes = limits::slot_bytes;  // no message is larger
+  int slices_max = limits::slices_max;          // m, at the most
+  std::size_t slice_bytes_min = 32 * 1024;      // use fewer slices rather than smaller ones
 };
 
 class Layout {
@@ -76,14 +76,14 @@ class Layout {
   }
 
  private:
-  std::uint64_t tiles_ = 1;       // at least 1: a call of zero elements sends its empty messages
+  std::uint64_t tiles_ = 1;  // at least 1: a call of zero elements sends its empty messages
   int slices_ = 1;
   bool segmented_ = false;
   std::int32_t scratch_first_ = 0;
-  std::size_t total_bytes_ = 0;   // of the buffer (contiguous) or of each block (segmented)
-  std::size_t tile_bytes_ = 1;    // of a full tile (of each block, if segmented)
-  std::size_t block_bytes_ = 0;   // of a full block within a tile
-  std::size_t slice_bytes_ = 0;   // of one block's slice
+  std::size_t total_bytes_ = 0;  // of the buffer (contiguous) or of each block (segmented)
+  std::size_t tile_bytes_ = 1;   // of a full tile (of each block, if segmented)
+  std::size_t block_bytes_ = 0;  // of a full block within a tile
+  std::size_t slice_bytes_ = 0;  // of one block's slice
   std::size_t scratch_bytes_ = 0;
 };
 

@@ -14,8 +14,8 @@ namespace rondo::plan {
 
 std::string_view name(Operation operation) {
   static constexpr std::array<std::string_view, operation_count> names = {
-      "send", "lend", "recv_copy", "recv_reduce", "recv_reduce_send", "recv_reduce_copy_send", "recv_copy_send",
-      "copy", "copy_send", "wait"};
+      "send",           "lend", "recv_copy", "recv_reduce", "recv_reduce_send", "recv_reduce_copy_send",
+      "recv_copy_send", "copy", "copy_send", "wait"};
   return names[static_cast<std::size_t>(operation)];
 }
 
@@ -25,16 +25,17 @@ std::string_view name(Space space) {
 }
 
 std::string_view name(CollectiveKind kind) {
-  static constexpr std::array<std::string_view, 9> names = {
-      "all_reduce", "reduce", "reduce_scatter", "broadcast", "all_gather", "gather", "scatter", "all_to_all",
-      "send_recv"};
+  static constexpr std::array<std::string_view, 9> names = {"all_reduce", "reduce",     "reduce_scatter",
+                                                            "broadcast",  "all_gather", "gather",
+                                                            "scatter",    "all_to_all", "send_recv"};
   return names[static_cast<std::size_t>(kind)];
 }
 
 std::string_view name(Algorithm algorithm) {
   static constexpr std::array<std::string_view, algorithm_count> names = {
-      "ring", "star", "one_shot", "two_shot", "direct", "chain", "tree", "one_shot_pull", "two_shot_pull",
-      "recursive_doubling", "halving_doubling", "hierarchical", "binomial", "pat", "bruck"};
+      "ring",     "star",          "one_shot",      "two_shot",           "direct",           "chain",
+      "tree",     "one_shot_pull", "two_shot_pull", "recursive_doubling", "halving_doubling", "hierarchical",
+      "binomial", "pat",           "bruck"};
   return names[static_cast<std::size_t>(algorithm)];
 }
 
@@ -123,7 +124,8 @@ void copy_in_runs(std::vector<Step>& steps, Space user, std::span<const std::int
   for (int first = 0, upto = 1; first < count; first = upto++) {
     while (upto < count && blocks[upto] == blocks[upto - 1] + 1) ++upto;
     const Range aside = scratch(first, upto - first), mine{user, blocks[first], upto - first};
-    steps.push_back({.operation = Operation::copy, .source = user == Space::in ? mine : aside,
+    steps.push_back({.operation = Operation::copy,
+                     .source = user == Space::in ? mine : aside,
                      .target = user == Space::in ? aside : mine});
   }
 }

@@ -48,7 +48,9 @@ enum class Operation : std::uint8_t {
 inline constexpr int operation_count = 10;
 
 /// What an operation does, by column.
-struct Traits { bool receives, reduces, stores, sends; };
+struct Traits {
+  bool receives, reduces, stores, sends;
+};
 constexpr Traits traits(Operation operation) noexcept {
   constexpr Traits table[operation_count] = {
       {false, false, false, true}, {false, false, false, true}, {true, false, true, false}, {true, true, true, false},
@@ -67,8 +69,8 @@ struct Step {
   std::vector<std::int32_t> to;    // peers
   Range source;
   Range target;
-  bool finish = false;             // the result is complete: apply the post-operator before it is stored or sent
-  bool reply = false;              // also store the result into the reply ranges of the messages received
+  bool finish = false;  // the result is complete: apply the post-operator before it is stored or sent
+  bool reply = false;   // also store the result into the reply ranges of the messages received
   friend bool operator==(const Step&, const Step&) = default;
 };
 
@@ -104,8 +106,21 @@ std::string_view name(CollectiveKind kind);
 
 /// The algorithms that have plans here.  More than one may serve a collective; choose.h chooses.
 enum class Algorithm : std::uint8_t {
-  ring, star, one_shot, two_shot, direct, chain, tree, one_shot_pull, two_shot_pull, recursive_doubling,
-  halving_doubling, hierarchical, binomial, pat, bruck,
+  ring,
+  star,
+  one_shot,
+  two_shot,
+  direct,
+  chain,
+  tree,
+  one_shot_pull,
+  two_shot_pull,
+  recursive_doubling,
+  halving_doubling,
+  hierarchical,
+  binomial,
+  pat,
+  bruck,
 };
 inline constexpr int algorithm_count = 15;
 std::string_view name(Algorithm algorithm);
@@ -130,9 +145,9 @@ struct Schedule {
   int (*credits)(int slices, int ranks);  // the least per link, for `slices` messages a step, lends granted or declined
   int (*blocks)(const Topology& topology);  // of Collective::blocks; kinds with a block a rank ignore it
   int (*widest)(const Topology& topology);  // blocks of the widest message of any rank
-  bool left_fold;                         // every element is reduced ((0 + 1) + 2) + ...; RONDO_DETERMINISTIC needs it
-  bool lends;                             // proved with every lend granted and with every lend declined
-  int lanes = 1;                          // that its strands use
+  bool left_fold;  // every element is reduced ((0 + 1) + 2) + ...; RONDO_DETERMINISTIC needs it
+  bool lends;      // proved with every lend granted and with every lend declined
+  int lanes = 1;   // that its strands use
 };
 
 /// Blocks of the widest message that this plan sends or receives.

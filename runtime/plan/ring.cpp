@@ -44,10 +44,15 @@ struct Place {
 void reduce_scatter(std::vector<Step>& steps, const Place& place, Range target, bool onward) {
   steps.push_back({.operation = send, .to = {place.next()}, .source = in(place.block(place.at - 1))});
   for (int k = 2; k < place.ranks; ++k)
-    steps.push_back({.operation = recv_reduce_send, .from = {place.previous(), here}, .to = {place.next()},
+    steps.push_back({.operation = recv_reduce_send,
+                     .from = {place.previous(), here},
+                     .to = {place.next()},
                      .source = in(place.block(place.at - k))});
-  Step last{.operation = recv_reduce, .from = {place.previous(), here}, .source = in(place.block(place.at)),
-            .target = target, .finish = true};
+  Step last{.operation = recv_reduce,
+            .from = {place.previous(), here},
+            .source = in(place.block(place.at)),
+            .target = target,
+            .finish = true};
   if (onward) {
     last.operation = recv_reduce_copy_send;
     last.to = {place.next()};
@@ -58,7 +63,9 @@ void reduce_scatter(std::vector<Step>& steps, const Place& place, Range target, 
 /// Appends the all-gather, whose first send (of this rank's own block) is already done.
 void all_gather(std::vector<Step>& steps, const Place& place) {
   for (int k = 1; k < place.ranks - 1; ++k)
-    steps.push_back({.operation = recv_copy_send, .from = {place.previous()}, .to = {place.next()},
+    steps.push_back({.operation = recv_copy_send,
+                     .from = {place.previous()},
+                     .to = {place.next()},
                      .target = out(place.block(place.at - k))});
   steps.push_back({.operation = recv_copy, .from = {place.previous()}, .target = out(place.block(place.at + 1))});
 }

@@ -13,10 +13,14 @@ Plan star_all_reduce(const Topology& topology, int rank, int) {
   const int ranks = topology.ranks();
   if (ranks == 1) return alone(true);
   if (rank == 0)
-    return one_strand({{.operation = recv_reduce_copy_send, .from = everyone(ranks, 0), .to = others(ranks, 0),
-                        .source = in(0), .target = out(0), .finish = true}});
-  return one_strand({{.operation = send, .to = {0}, .source = in(0)},
-                     {.operation = recv_copy, .from = {0}, .target = out(0)}});
+    return one_strand({{.operation = recv_reduce_copy_send,
+                        .from = everyone(ranks, 0),
+                        .to = others(ranks, 0),
+                        .source = in(0),
+                        .target = out(0),
+                        .finish = true}});
+  return one_strand(
+      {{.operation = send, .to = {0}, .source = in(0)}, {.operation = recv_copy, .from = {0}, .target = out(0)}});
 }
 
 }  // namespace rondo::plan

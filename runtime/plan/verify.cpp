@@ -10,8 +10,8 @@ namespace rondo::plan {
 
 std::string_view name(Fault fault) {
   static constexpr std::array<std::string_view, fault_count> names = {
-      "none", "form", "range", "overlap", "write to in", "strand", "stale", "doubled", "missing", "misplaced", "stage",
-      "partial in out", "unequal", "race", "lending", "deadlock", "unmatched"};
+      "none",      "form",  "range",          "overlap", "write to in", "strand",  "stale",    "doubled",  "missing",
+      "misplaced", "stage", "partial in out", "unequal", "race",        "lending", "deadlock", "unmatched"};
   return names[static_cast<std::size_t>(fault)];
 }
 

@@ -61,26 +61,28 @@ struct Rule {
 };
 Rule rule(const Collective& collective, int rank);
 
-struct LinkName { std::int32_t from, to, lane; };
+struct LinkName {
+  std::int32_t from, to, lane;
+};
 
 struct Options {
-  int credits = 1;                                // of every link
-  int slices = 2;                                 // messages a step
+  int credits = 1;  // of every link
+  int slices = 2;   // messages a step
   int tiles = 2;
-  std::vector<std::int32_t> in_place;             // the ranks whose buffers alias, where the rule allows it
-  std::function<bool(const LinkName&)> lends;     // whether the link grants lends; empty: all do
-  std::map<std::int32_t, std::vector<int>> order; // call order (indices of runs) of ranks where it differs
-  std::optional<std::uint64_t> seed;              // a random order of events
-  bool expressions = false;                       // fill Verdict::results
+  std::vector<std::int32_t> in_place;              // the ranks whose buffers alias, where the rule allows it
+  std::function<bool(const LinkName&)> lends;      // whether the link grants lends; empty: all do
+  std::map<std::int32_t, std::vector<int>> order;  // call order (indices of runs) of ranks where it differs
+  std::optional<std::uint64_t> seed;               // a random order of events
+  bool expressions = false;                        // fill Verdict::results
 };
 
 struct Verdict {
   Fault fault = Fault::none;
-  std::string text;                     // of the fault: where and what
-  bool left_fold = false;               // every reduction is ((0 + 1) + 2) + ...
-  std::uint64_t slices = 0;             // slices of steps executed
+  std::string text;          // of the fault: where and what
+  bool left_fold = false;    // every reduction is ((0 + 1) + 2) + ...
+  std::uint64_t slices = 0;  // slices of steps executed
   std::uint64_t messages = 0;
-  std::uint64_t cells = 0;              // cells of `out` proved right
+  std::uint64_t cells = 0;                                          // cells of `out` proved right
   std::map<std::pair<int, int>, std::vector<std::string>> results;  // (run, rank): expressions in `out`, by tile, cell
   bool ok() const noexcept { return fault == Fault::none; }
 };

@@ -26,18 +26,12 @@ std::uint64_t mixed(std::uint64_t a, std::uint64_t b) {
 /// Up to here every whole number is a value of the type.
 std::int64_t whole_max(DataType type) {
   switch (type) {
-    case DataType::float8_e5m2:
-      return 8;
-    case DataType::float8_e4m3:
-      return 16;
-    case DataType::int8:
-      return 120;
-    case DataType::uint8:
-      return 250;
-    case DataType::bfloat16:
-      return 256;
-    default:
-      return 1000;
+    case DataType::float8_e5m2: return 8;
+    case DataType::float8_e4m3: return 16;
+    case DataType::int8: return 120;
+    case DataType::uint8: return 250;
+    case DataType::bfloat16: return 256;
+    default: return 1000;
   }
 }
 
@@ -149,20 +143,13 @@ void fill(std::byte* target, DataType type, std::uint64_t elements, Bits&& bits)
 Extent extent(const Call& call, int rank, int ranks) {
   const std::uint64_t all = static_cast<std::uint64_t>(ranks), at_root = rank == call.root ? 1 : 0;
   switch (call.schedule->kind) {
-    case CollectiveKind::reduce:
-      return {1, at_root};
-    case CollectiveKind::reduce_scatter:
-      return {all, 1};
-    case CollectiveKind::all_gather:
-      return {1, all};
-    case CollectiveKind::gather:
-      return {1, all * at_root};
-    case CollectiveKind::scatter:
-      return {all * at_root, 1};
-    case CollectiveKind::all_to_all:
-      return {all, all};
-    default:
-      return {1, 1};
+    case CollectiveKind::reduce: return {1, at_root};
+    case CollectiveKind::reduce_scatter: return {all, 1};
+    case CollectiveKind::all_gather: return {1, all};
+    case CollectiveKind::gather: return {1, all * at_root};
+    case CollectiveKind::scatter: return {all * at_root, 1};
+    case CollectiveKind::all_to_all: return {all, all};
+    default: return {1, 1};
   }
 }
 
@@ -183,18 +170,12 @@ std::vector<std::byte> expected(const Call& call, int rank, int ranks) {
     const int giver = call.count > 0 ? static_cast<int>(i / call.count) : 0;
     switch (kind) {
       case CollectiveKind::all_reduce:
-      case CollectiveKind::reduce:
-        return result_bits(call, ranks, i);
-      case CollectiveKind::reduce_scatter:
-        return result_bits(call, ranks, own + i);
-      case CollectiveKind::broadcast:
-        return input_bits(call, call.root, ranks, i);
-      case CollectiveKind::scatter:
-        return input_bits(call, call.root, ranks, own + i);
-      case CollectiveKind::all_to_all:
-        return input_bits(call, giver, ranks, own + i % call.count);
-      default:
-        return input_bits(call, giver, ranks, i % call.count);
+      case CollectiveKind::reduce: return result_bits(call, ranks, i);
+      case CollectiveKind::reduce_scatter: return result_bits(call, ranks, own + i);
+      case CollectiveKind::broadcast: return input_bits(call, call.root, ranks, i);
+      case CollectiveKind::scatter: return input_bits(call, call.root, ranks, own + i);
+      case CollectiveKind::all_to_all: return input_bits(call, giver, ranks, own + i % call.count);
+      default: return input_bits(call, giver, ranks, i % call.count);
     }
   });
   return bytes;

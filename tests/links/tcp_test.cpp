@@ -1,5 +1,7 @@
 // What is special to TCP links: pieces of messages, ends in the middle of one, garbage, landing, both ways backed up.
 #define CATCH_CONFIG_MAIN
+#include "transports/tcp.h"
+
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/syscall.h>
@@ -16,7 +18,6 @@
 #include "base/doorbell.h"
 #include "base/limits.h"
 #include "pair.h"
-#include "transports/tcp.h"
 #include "transports/tcp_stream.h"
 #include "wires.h"
 
@@ -416,8 +417,7 @@ TEST_CASE("data sockets do not delay, and notice a host that is gone") {
     CHECK(option(SOL_SOCKET, SO_KEEPALIVE) == 1);
     CHECK(option(IPPROTO_TCP, TCP_KEEPIDLE) == limits::tcp_keepalive_s);
     CHECK(option(IPPROTO_TCP, TCP_KEEPCNT) == limits::tcp_keepalive_probes);
-    CHECK(option(IPPROTO_TCP, TCP_USER_TIMEOUT) ==
-          1000 * limits::tcp_keepalive_s * (limits::tcp_keepalive_probes + 1));
+    CHECK(option(IPPROTO_TCP, TCP_USER_TIMEOUT) == 1000 * limits::tcp_keepalive_s * (limits::tcp_keepalive_probes + 1));
     CHECK((::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) != 0);
   }
 }

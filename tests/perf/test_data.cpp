@@ -35,30 +35,18 @@ double read_small_float(const std::byte* at, int exponent_bits, int mantissa_bit
 // An element, by the definition of its format.
 double decode(const Type& type, const std::byte* at) {
   switch (type.value) {
-    case ncclInt8:
-      return read_as<std::int8_t>(at);
-    case ncclUint8:
-      return read_as<std::uint8_t>(at);
-    case ncclInt32:
-      return read_as<std::int32_t>(at);
-    case ncclUint32:
-      return read_as<std::uint32_t>(at);
-    case ncclInt64:
-      return read_as<std::int64_t>(at);
-    case ncclUint64:
-      return read_as<std::uint64_t>(at);
-    case ncclFloat16:
-      return read_small_float<std::uint16_t>(at, 5, 10);
-    case ncclFloat32:
-      return read_as<float>(at);
-    case ncclFloat64:
-      return read_as<double>(at);
-    case ncclBfloat16:
-      return read_small_float<std::uint16_t>(at, 8, 7);
-    case ncclFloat8e4m3:
-      return read_small_float<std::uint8_t>(at, 4, 3);
-    default:
-      return read_small_float<std::uint8_t>(at, 5, 2);
+    case ncclInt8: return read_as<std::int8_t>(at);
+    case ncclUint8: return read_as<std::uint8_t>(at);
+    case ncclInt32: return read_as<std::int32_t>(at);
+    case ncclUint32: return read_as<std::uint32_t>(at);
+    case ncclInt64: return read_as<std::int64_t>(at);
+    case ncclUint64: return read_as<std::uint64_t>(at);
+    case ncclFloat16: return read_small_float<std::uint16_t>(at, 5, 10);
+    case ncclFloat32: return read_as<float>(at);
+    case ncclFloat64: return read_as<double>(at);
+    case ncclBfloat16: return read_small_float<std::uint16_t>(at, 8, 7);
+    case ncclFloat8e4m3: return read_small_float<std::uint8_t>(at, 4, 3);
+    default: return read_small_float<std::uint8_t>(at, 5, 2);
   }
 }
 
@@ -92,17 +80,10 @@ void reduce(const Type& type, Op op, const Inputs& inputs, const std::vector<std
     double value = operand;
     if (i > 0) {
       switch (op) {
-        case Op::prod:
-          value = before * operand;
-          break;
-        case Op::min:
-          value = std::min(before, operand);
-          break;
-        case Op::max:
-          value = std::max(before, operand);
-          break;
-        default:
-          value = before + operand;
+        case Op::prod: value = before * operand; break;
+        case Op::min: value = std::min(before, operand); break;
+        case Op::max: value = std::max(before, operand); break;
+        default: value = before + operand;
       }
     }
     encode(type, value, result);

@@ -21,8 +21,8 @@ Run run_of(CollectiveKind kind, std::vector<Plan> plans, int blocks = 1) {
 Run association_canary() {
   const auto send_to = [](int peer, Range source) { return Step{.operation = send, .to = {peer}, .source = source}; };
   const auto add = [](int peer, Range target, bool finish) {
-    return Step{.operation = recv_reduce, .from = {peer, here}, .source = scratch(0), .target = target,
-                .finish = finish};
+    return Step{
+        .operation = recv_reduce, .from = {peer, here}, .source = scratch(0), .target = target, .finish = finish};
   };
   const auto take = [](int peer, Range target) {
     return Step{.operation = recv_copy, .from = {peer}, .target = target};
@@ -125,13 +125,17 @@ TEST_CASE("every rule rejects a plan that breaks it") {
 }
 
 TEST_CASE("reading `in` after `out` was stored is right out of place, and stale in place") {
-  const Run run = run_of(
-      CollectiveKind::all_reduce,
-      {plan_of({{.operation = recv_reduce_copy_send, .from = {here, 1}, .to = {1}, .source = in(0), .target = out(0),
-                 .finish = true}}),
-       plan_of({{.operation = send, .to = {0}, .source = in(0)},
-                {.operation = recv_copy, .from = {0}, .target = out(0)},
-                {.operation = copy, .source = in(0), .target = scratch(0)}}, 1)});
+  const Run run =
+      run_of(CollectiveKind::all_reduce, {plan_of({{.operation = recv_reduce_copy_send,
+                                                    .from = {here, 1},
+                                                    .to = {1},
+                                                    .source = in(0),
+                                                    .target = out(0),
+                                                    .finish = true}}),
+                                          plan_of({{.operation = send, .to = {0}, .source = in(0)},
+                                                   {.operation = recv_copy, .from = {0}, .target = out(0)},
+                                                   {.operation = copy, .source = in(0), .target = scratch(0)}},
+                                                  1)});
   REQUIRE(fault_of(run) == Fault::none);
   REQUIRE(fault_of(run, {1}) == Fault::stale);
 }
@@ -162,13 +166,13 @@ TEST_CASE("strands are ordered by self links and waits only") {
 
 TEST_CASE("a reply is received by the wait that it answers, and by nothing else") {
   // Rank 1 receives before it waits: with lends declined the reply would be taken for the message of rank 0.
-  const Step finish{.operation = recv_reduce, .from = {here, 1}, .source = in(0), .target = out(0), .finish = true,
-                    .reply = true};
-  const Run run = run_of(CollectiveKind::all_reduce,
-                         {plan_of({finish, {.operation = send, .to = {1}, .source = out(0)}}),
-                          plan_of({{.operation = lend, .to = {0}, .source = in(0), .target = out(0)},
-                                   {.operation = recv_copy, .from = {0}, .target = out(0)},
-                                   {.operation = wait, .to = {0}}})});
+  const Step finish{
+      .operation = recv_reduce, .from = {here, 1}, .source = in(0), .target = out(0), .finish = true, .reply = true};
+  const Run run =
+      run_of(CollectiveKind::all_reduce, {plan_of({finish, {.operation = send, .to = {1}, .source = out(0)}}),
+                                          plan_of({{.operation = lend, .to = {0}, .source = in(0), .target = out(0)},
+                                                   {.operation = recv_copy, .from = {0}, .target = out(0)},
+                                                   {.operation = wait, .to = {0}}})});
   REQUIRE(verify(run, {.credits = 5, .lends = decline}).fault == Fault::unmatched);
 }
 

@@ -1,8 +1,9 @@
 // The cost model against closed formulas: a latency, b seconds a byte, g seconds a reduced byte, S bytes, n ranks.
+#include "plan/cost.h"
+
 #include <catch2/catch.hpp>
 
 #include "base/result.h"
-#include "plan/cost.h"
 
 namespace rondo::plan {
 namespace {
@@ -65,8 +66,7 @@ TEST_CASE("a star's root takes and gives n-1 buffers") {
 TEST_CASE("one shot costs one hop and n-1 buffers; two shots cost two hops and a ring's bytes") {
   for (const int n : {2, 4, 8}) {
     const std::uint64_t block = 64 * 1024, bytes = block * n;
-    REQUIRE(all_reduce(Algorithm::one_shot, n, bytes).seconds ==
-            Approx(latency + (n - 1) * (a_byte + reduce) * bytes));
+    REQUIRE(all_reduce(Algorithm::one_shot, n, bytes).seconds == Approx(latency + (n - 1) * (a_byte + reduce) * bytes));
     const Cost two = all_reduce(Algorithm::two_shot, n, bytes);
     REQUIRE(two.rank_bytes_max == 2 * (n - 1) * block);
     // Replies go out in the order of the operands, to rank 0 first: they queue up at its port.

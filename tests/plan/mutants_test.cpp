@@ -34,15 +34,27 @@ std::vector<Steps> mutants_of(const Steps& right, int ranks) {
     if (i + 1 < steps.size()) std::swap(steps[i], steps[i + 1]);
     add(steps);
     const auto redirect = [&](std::int32_t& peer) { peer = peer == here ? here : (peer + 1) % ranks; };
-    edited([&](Step& s) { for (std::int32_t& peer : s.from) redirect(peer); });
-    edited([&](Step& s) { for (std::int32_t& peer : s.to) redirect(peer); });
-    edited([](Step& s) { if (!s.from.empty()) s.from.pop_back(); });
-    edited([](Step& s) { if (!s.to.empty()) s.to.pop_back(); });
+    edited([&](Step& s) {
+      for (std::int32_t& peer : s.from) redirect(peer);
+    });
+    edited([&](Step& s) {
+      for (std::int32_t& peer : s.to) redirect(peer);
+    });
+    edited([](Step& s) {
+      if (!s.from.empty()) s.from.pop_back();
+    });
+    edited([](Step& s) {
+      if (!s.to.empty()) s.to.pop_back();
+    });
     for (int operation = 0; operation < operation_count; ++operation)
       edited([&](Step& s) { s.operation = static_cast<Operation>(operation); });
     for (const int by : {-1, 1}) {
-      edited([&](Step& s) { if (s.source) s.source.first += by; });
-      edited([&](Step& s) { if (s.target) s.target.first += by; });
+      edited([&](Step& s) {
+        if (s.source) s.source.first += by;
+      });
+      edited([&](Step& s) {
+        if (s.target) s.target.first += by;
+      });
     }
     edited([](Step& s) { s.finish = !s.finish; });
     edited([](Step& s) { s.reply = !s.reply; });

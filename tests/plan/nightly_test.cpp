@@ -6,8 +6,7 @@ namespace {
 
 TEST_CASE("every schedule is proved for 65 to 256 ranks") {
   for (const Schedule& schedule : schedules())
-    for (int ranks = 65; ranks <= 256; ++ranks)
-      prove(schedule, Topology::one_host(ranks), ranks / 3, 1 + ranks % 2);
+    for (int ranks = 65; ranks <= 256; ++ranks) prove(schedule, Topology::one_host(ranks), ranks / 3, 1 + ranks % 2);
 }
 
 TEST_CASE("every schedule is proved for 1024 ranks") {

@@ -1,9 +1,8 @@
 // What the proofs share: the modes in which a schedule must be right, and a proof of all of them.
 #pragma once
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <numeric>
 #include <vector>
 

@@ -122,11 +122,10 @@ TEST_CASE("runs take each end of a link in call order") {
   const auto of = [&](CollectiveKind kind, Algorithm algorithm) {
     return build_run(*find(kind, algorithm), topology, 1);
   };
-  const std::vector<Run> runs = {
-      of(CollectiveKind::all_reduce, Algorithm::ring),         send_recv(ranks, 0, 1),
-      of(CollectiveKind::reduce_scatter, Algorithm::direct),   send_recv(ranks, 1, 0),
-      of(CollectiveKind::all_reduce, Algorithm::two_shot),     send_recv(ranks, 2, 2, true),
-      of(CollectiveKind::broadcast, Algorithm::chain),         send_recv(ranks, 0, 1)};
+  const std::vector<Run> runs = {of(CollectiveKind::all_reduce, Algorithm::ring),       send_recv(ranks, 0, 1),
+                                 of(CollectiveKind::reduce_scatter, Algorithm::direct), send_recv(ranks, 1, 0),
+                                 of(CollectiveKind::all_reduce, Algorithm::two_shot),   send_recv(ranks, 2, 2, true),
+                                 of(CollectiveKind::broadcast, Algorithm::chain),       send_recv(ranks, 0, 1)};
   for (int seed = -1; seed < 8; ++seed) {
     Options options{.credits = 3};
     if (seed >= 0) options.seed = seed;

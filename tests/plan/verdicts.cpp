@@ -41,7 +41,9 @@ json verdict_on(const json& j) {
   if (verdict.ok())
     for (const auto& [where, cells] : verdict.results)
       results[std::to_string(where.first) + " " + std::to_string(where.second)] = cells;
-  return {{"fault", std::string(name(verdict.fault))}, {"text", verdict.text}, {"left_fold", verdict.left_fold},
+  return {{"fault", std::string(name(verdict.fault))},
+          {"text", verdict.text},
+          {"left_fold", verdict.left_fold},
           {"results", results}};
 }
 

@@ -1,6 +1,5 @@
 // Sums that round: all ranks hold the same bits, every time; and with RONDO_DETERMINISTIC=1 whatever the algorithm.
 #include <catch2/catch.hpp>
-
 #include <cstdlib>
 #include <cstring>
 #include <random>

@@ -2,10 +2,10 @@
 //
 // A death is to be seen within a second.  How long it took is printed; asserted is only that it was far below the
 // deadline of the call, as a busy machine may delay anything.
-#include <catch2/catch.hpp>
 #include <signal.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -23,9 +23,7 @@ constexpr std::size_t long_count = 8u << 20;  // 32 MiB of floats
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// What the ranks of a test of death share.
 struct Scene {
@@ -148,8 +146,8 @@ TEST_CASE("a death in the middle of a long all-reduce") {
         expect_success(ncclMemAlloc(&data, long_count * sizeof(float)), "ncclMemAlloc");
         Said said;
         while (said.result == ncclSuccess) {
-          said = timed(
-              comm, [&] { return ncclAllReduce(data, data, long_count, ncclFloat32, ncclSum, comm, nullptr); });
+          said =
+              timed(comm, [&] { return ncclAllReduce(data, data, long_count, ncclFloat32, ncclSum, comm, nullptr); });
           if (said.result == ncclSuccess) scene->ready.fetch_add(1);
         }
         expect_success(ncclMemFree(data), "ncclMemFree");  // peers may still have it mapped

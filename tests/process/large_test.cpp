@@ -1,7 +1,6 @@
 // Buffers of 3 GiB: every size and offset has to be a size_t.  Uses 6 GiB, and leaves as much to others.
-#include <catch2/catch.hpp>
-
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -66,8 +65,8 @@ void run(ncclDataType_t type) {
     expect_success(ncclAllReduce(data.get(), data.get(), count, type, ncclSum, comm, nullptr), "ncclAllReduce");
     std::size_t last = 0;
     for (const Window& window : marked) {
-      expect(all_zero(data.get() + last, (window.first - last) * sizeof(T)), "zeros before " +
-                                                                                 std::to_string(window.first));
+      expect(all_zero(data.get() + last, (window.first - last) * sizeof(T)),
+             "zeros before " + std::to_string(window.first));
       for (std::size_t i = window.first; i < window.end; ++i) {
         expect(data.get()[i] == static_cast<T>(mark(i, 0) + mark(i, 1)), "the sum at " + std::to_string(i));
       }

@@ -1,7 +1,6 @@
 // Send and receive between processes: alone, in groups, to oneself, short and long, beside collectives in any order of
 // listing, and wrong ones refused.
 #include <catch2/catch.hpp>
-
 #include <numeric>
 #include <string>
 #include <vector>

@@ -15,9 +15,9 @@
 
 namespace rondo::test {
 
-inline constexpr ncclDataType_t types[] = {ncclInt8,    ncclUint8,   ncclInt32,    ncclUint32,     ncclInt64,
-                                           ncclUint64,  ncclFloat16, ncclFloat32,  ncclFloat64,    ncclBfloat16,
-                                           ncclFloat8e4m3, ncclFloat8e5m2};
+inline constexpr ncclDataType_t types[] = {ncclInt8,    ncclUint8,    ncclInt32,      ncclUint32,
+                                           ncclInt64,   ncclUint64,   ncclFloat16,    ncclFloat32,
+                                           ncclFloat64, ncclBfloat16, ncclFloat8e4m3, ncclFloat8e5m2};
 std::size_t bytes_of(ncclDataType_t type);
 bool is_float(ncclDataType_t type);
 /// The bits of a number that the type represents exactly, low bytes first.

@@ -3,7 +3,6 @@
 //
 // PRODUCTS_SEEDS: how many seeds (1).  PRODUCTS_RANKS_MAX: of the processes (9).
 #include <catch2/catch.hpp>
-
 #include <cstdlib>
 #include <memory>
 #include <random>
@@ -21,7 +20,14 @@ namespace {
 constexpr int repeats = 3;  // the first lend of a region is declined, the next ones are not
 
 enum class Collective : std::uint8_t {
-  all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all,
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  reduce,
+  gather,
+  scatter,
+  all_to_all,
 };
 
 /// One call, the same on every rank.

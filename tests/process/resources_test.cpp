@@ -1,6 +1,5 @@
 // What communicators use, what they give back, and what happens where the system refuses something: a sentence and the
 // right code on every rank, no crash, no hang, and exact results where the refused thing can be done without.
-#include <catch2/catch.hpp>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -8,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -91,12 +91,12 @@ TEST_CASE("communicators give back what they took") {
         maps = std::max(maps, lines_of("/proc/self/maps"));
       }
     }
-    expect(descriptors_open() <= fds, "descriptors as before, " + std::to_string(descriptors_open()) + " <= " +
-                                          std::to_string(fds));
+    expect(descriptors_open() <= fds,
+           "descriptors as before, " + std::to_string(descriptors_open()) + " <= " + std::to_string(fds));
     expect(threads_running() <= threads, "threads as before");
     if (SANITIZED) return;
-    expect(lines_of("/proc/self/maps") <= maps + 2, "maps as before, " + std::to_string(lines_of("/proc/self/maps")) +
-                                                        " <= " + std::to_string(maps));
+    expect(lines_of("/proc/self/maps") <= maps + 2,
+           "maps as before, " + std::to_string(lines_of("/proc/self/maps")) + " <= " + std::to_string(maps));
   });
   REQUIRE(trouble == "");
 }

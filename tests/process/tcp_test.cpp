@@ -1,8 +1,8 @@
 // What only ranks over TCP can show: large calls, several sockets, settings that differ, descriptors, departures.  The
 // products, deaths and usage tests run over TCP as they are (see meson.build).
-#include <catch2/catch.hpp>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -40,8 +40,9 @@ void set_tcp(const char* sockets, const char* threads) {
 /// What this process logs from now on.
 class Log {
  public:
-  explicit Log(int rank) : path_(std::filesystem::temp_directory_path() /
-                                 ("rondo-tcp-test-" + std::to_string(::getpid()) + "-" + std::to_string(rank))) {
+  explicit Log(int rank)
+      : path_(std::filesystem::temp_directory_path() /
+              ("rondo-tcp-test-" + std::to_string(::getpid()) + "-" + std::to_string(rank))) {
     ::setenv("NCCL_DEBUG", "INFO", 1);
     ::setenv("NCCL_DEBUG_FILE", path_.c_str(), 1);
   }

@@ -1,10 +1,10 @@
 // Calls that do not match, calls that nobody answers, aborts, forks: an error on every rank that says what is wrong,
 // and what was well goes on.
-#include <catch2/catch.hpp>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <stdexcept>

@@ -53,16 +53,23 @@ void print_json(const std::vector<Report>& reports, const std::vector<json>& fac
   json findings = json::array();
   for (const Report& report : reports) {
     for (const Finding& f : report.findings) {
-      findings.push_back({{"of", report.title}, {"level", level_name(f.level)}, {"subject", f.subject},
-                          {"what", f.what}, {"cause", f.cause}, {"fix", f.fix}});
+      findings.push_back({{"of", report.title},
+                          {"level", level_name(f.level)},
+                          {"subject", f.subject},
+                          {"what", f.what},
+                          {"cause", f.cause},
+                          {"fix", f.fix}});
     }
   }
   json speeds = json::array();
   for (const PairSpeed& p : pairs) {
     speeds.push_back({{"ranks", {p.first, p.second}}, {"latency_us", p.latency_us}, {"GB_per_s", p.gigabytes_per_s}});
   }
-  const json all = {{"problems", count(reports, Level::problem)}, {"notes", count(reports, Level::note)},
-                    {"findings", findings}, {"pairs", speeds}, {"facts", facts}};
+  const json all = {{"problems", count(reports, Level::problem)},
+                    {"notes", count(reports, Level::note)},
+                    {"findings", findings},
+                    {"pairs", speeds},
+                    {"facts", facts}};
   std::printf("%s\n", all.dump(2).c_str());
 }
 
@@ -125,8 +132,9 @@ int examine(bool here_only, bool as_json) {
     } catch (const std::exception& trouble) {
       facts = {mine};
       reports = {{"host " + mine["host"].get<std::string>(), check_host(mine)},
-                 {"the job", {{Level::problem, "job", trouble.what(), "see the sentence",
-                               "compare the output of the ranks; NCCL_DEBUG=INFO tells each step"}}}};
+                 {"the job",
+                  {{Level::problem, "job", trouble.what(), "see the sentence",
+                    "compare the output of the ranks; NCCL_DEBUG=INFO tells each step"}}}};
     }
   } else {
     facts = {mine};

@@ -172,9 +172,9 @@ Findings check_pairs(const std::vector<PairSpeed>& pairs, const std::vector<json
     const PairSpeed median = kind[kind.size() / 2];
     const std::string where = inside ? "inside a host" : "between hosts";
     findings.push_back({Level::good, "pairs",
-                        std::to_string(kind.size()) + (kind.size() == 1 ? " pair " : " pairs ") + where +
-                            ": median " + speed_text(median) + " (slowest: ranks " + std::to_string(kind[0].first) +
-                            " and " + std::to_string(kind[0].second) + ", " + speed_text(kind[0]) + ")"});
+                        std::to_string(kind.size()) + (kind.size() == 1 ? " pair " : " pairs ") + where + ": median " +
+                            speed_text(median) + " (slowest: ranks " + std::to_string(kind[0].first) + " and " +
+                            std::to_string(kind[0].second) + ", " + speed_text(kind[0]) + ")"});
     for (const PairSpeed& pair : kind) {
       if (pair.gigabytes_per_s * 4 > median.gigabytes_per_s) break;
       findings.push_back({Level::note, "pairs",

@@ -116,8 +116,13 @@ void write_arrow(std::ostream& svg, const plan::Run& run, const Picture& picture
   const Step& carried = arrow.lent ? *to.step : *from.step;
   svg << "<path class='arrow' d='M" << x0 << " " << y0 << " C" << x0 << " " << y0 + 26 << " " << aim << " " << y1 - 26
       << " " << aim << " " << y1 << "' stroke='" << colour(run, carried) << "'"
-      << (arrow.lent ? " stroke-dasharray='6 4'" : arrow.reply ? " stroke-dasharray='2 3'" : "") << "><title>rank "
-      << from.rank << " to rank " << to.rank << (arrow.lent ? ": lent" : arrow.reply ? ": reply" : "")
+      << (arrow.lent    ? " stroke-dasharray='6 4'"
+          : arrow.reply ? " stroke-dasharray='2 3'"
+                        : "")
+      << "><title>rank " << from.rank << " to rank " << to.rank
+      << (arrow.lent    ? ": lent"
+          : arrow.reply ? ": reply"
+                        : "")
       << "</title></path>\n";
 }
 
@@ -127,11 +132,10 @@ void write_box(std::ostream& svg, const plan::Run& run, const Box& box) {
   std::string ranges = text(s.source);
   if (s.source && s.target) ranges += (s.operation == Operation::lend ? ", reply in " : " → ") + text(s.target);
   if (!s.source && s.target) ranges = "→ " + text(s.target);
-  svg << "<g><title>" << text(s) << "</title><rect x='" << x << "' y='" << y << "' width='" << box_width
-      << "' height='" << box_height << "' rx='5' stroke='" << colour(run, s) << "'"
-      << (s.finish ? " class='complete'" : "") << "/><text x='" << x_of(box) << "' y='"
-      << y + (ranges.empty() ? 21 : 14) << "'>" << short_name(s.operation) << "</text><text class='range' x='"
-      << x_of(box) << "' y='" << y + 28 << "'>" << ranges << "</text></g>\n";
+  svg << "<g><title>" << text(s) << "</title><rect x='" << x << "' y='" << y << "' width='" << box_width << "' height='"
+      << box_height << "' rx='5' stroke='" << colour(run, s) << "'" << (s.finish ? " class='complete'" : "")
+      << "/><text x='" << x_of(box) << "' y='" << y + (ranges.empty() ? 21 : 14) << "'>" << short_name(s.operation)
+      << "</text><text class='range' x='" << x_of(box) << "' y='" << y + 28 << "'>" << ranges << "</text></g>\n";
 }
 
 }  // namespace
@@ -157,8 +161,8 @@ std::string draw(const plan::Run& run, const std::string& title) {
   for (int rank = 0; rank < run.collective.ranks; ++rank) {
     const int strands = static_cast<int>(run.plans[rank].strands.size());
     const int middle = left + picture.first_column[rank] * column_width + strands * column_width / 2;
-    svg << "<text class='rank' x='" << middle << "' y='70'>rank " << rank << "</text>\n<line x1='" << middle
-        << "' y1='" << top << "' x2='" << middle << "' y2='" << height - 20 << "' stroke='#ddd'/>\n";
+    svg << "<text class='rank' x='" << middle << "' y='70'>rank " << rank << "</text>\n<line x1='" << middle << "' y1='"
+        << top << "' x2='" << middle << "' y2='" << height - 20 << "' stroke='#ddd'/>\n";
   }
   for (const Arrow& arrow : picture.arrows) write_arrow(svg, run, picture, arrow);
   for (const Box& box : picture.boxes) write_box(svg, run, box);

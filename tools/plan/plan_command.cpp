@@ -104,7 +104,7 @@ struct Proof {
   int runs = 0;
   bool left_fold = true;
   std::uint64_t cells = 0;
-  std::string mode;       // of the verdict
+  std::string mode;  // of the verdict
 };
 
 /// Every number of slices, out of place and in place, lends granted and declined, each with the least credits.
@@ -149,8 +149,7 @@ void print_proof(const plan::Schedule& schedule, const plan::Run& run, const Pro
   if (found == proof.verdict.results.end()) return;
   const auto& cells = found->second;  // of the last run: slices_max cells a block, two tiles
   for (std::size_t block = 0; block * limits::slices_max * 2 < cells.size(); ++block)
-    std::printf("  out[%zu] of rank %d = %s\n", block, run.collective.root,
-                cells[block * limits::slices_max].c_str());
+    std::printf("  out[%zu] of rank %d = %s\n", block, run.collective.root, cells[block * limits::slices_max].c_str());
 }
 
 // ---- the cost
@@ -200,15 +199,22 @@ void print_costs(const plan::Schedule& chosen, const Request& request, const std
 // ---- all of it
 
 json as_json(const plan::Run& run, const Proof* proof, const std::vector<Row>& rows) {
-  json result{{"collective", std::string(name(run.collective.kind))}, {"ranks", run.collective.ranks},
-              {"blocks", run.collective.blocks}, {"root", run.collective.root}, {"plans", json::array()}};
+  json result{{"collective", std::string(name(run.collective.kind))},
+              {"ranks", run.collective.ranks},
+              {"blocks", run.collective.blocks},
+              {"root", run.collective.root},
+              {"plans", json::array()}};
   for (const plan::Plan& p : run.plans) result["plans"].push_back(tools::to_json(p));
   if (proof)
-    result["verdict"] = {{"fault", std::string(name(proof->verdict.fault))}, {"text", proof->verdict.text},
-                         {"runs", proof->runs}, {"left_fold", proof->left_fold}};
+    result["verdict"] = {{"fault", std::string(name(proof->verdict.fault))},
+                         {"text", proof->verdict.text},
+                         {"runs", proof->runs},
+                         {"left_fold", proof->left_fold}};
   for (const Row& row : rows)
-    result["costs"].push_back({{"algorithm", std::string(name(row.algorithm))}, {"seconds", row.cost.seconds},
-                               {"link_bytes_max", row.cost.link_bytes_max}, {"messages", row.cost.messages}});
+    result["costs"].push_back({{"algorithm", std::string(name(row.algorithm))},
+                               {"seconds", row.cost.seconds},
+                               {"link_bytes_max", row.cost.link_bytes_max},
+                               {"messages", row.cost.messages}});
   return result;
 }
 
@@ -255,9 +261,8 @@ void run_request(const Request& request) {
 void add_plan_command(CLI::App& app) {
   auto request = std::make_shared<Request>();  // shared with the callback, which outlives this function
   CLI::App* command = app.add_subcommand("plan", "Print, verify, cost and draw the plan of a collective");
-  command
-      ->add_option("collective", request->collective,
-                   "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all");
+  command->add_option("collective", request->collective,
+                      "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all");
   command->add_option("algorithm", request->algorithm, "A wrong one gets the list");
   command->add_option("-n,--ranks", request->ranks, "Number of ranks")->check(CLI::Range(1, 4096));
   command->add_option("--root", request->root, "Root of a rooted collective");
@@ -266,9 +271,13 @@ void add_plan_command(CLI::App& app) {
   command->add_flag("--cost", request->cost, "Cost it, beside its rivals");
   command->add_option("--bytes", request->bytes, "Buffer of the cost: 128M")->transform(CLI::AsSizeValue(false));
   command->add_option("--same-host", request->same_host, "Links within a host: latency in us, GB/s")
-      ->delimiter(',')->expected(2)->check(CLI::PositiveNumber);
+      ->delimiter(',')
+      ->expected(2)
+      ->check(CLI::PositiveNumber);
   command->add_option("--other-host", request->other_host, "Links between hosts: latency in us, GB/s")
-      ->delimiter(',')->expected(2)->check(CLI::PositiveNumber);
+      ->delimiter(',')
+      ->expected(2)
+      ->check(CLI::PositiveNumber);
   command->add_flag("--lends", request->lends, "Cost with mapped memory (ncclMemAlloc)");
   command->add_flag("--table", request->table, "Instead: which algorithm is the fastest where, by the cost model");
   command->add_option("--svg", request->svg, "Draw it to this file");

@@ -63,8 +63,8 @@ plan::Cut cut_of(const Schedule& schedule) {
 
 /// What can be said of a schedule without running it.
 struct Estimate {
-  double work = 0;      // messages or steps of all ranks, about
-  double seconds = 0;   // no run takes less: what the ports of one rank are busy
+  double work = 0;     // messages or steps of all ranks, about
+  double seconds = 0;  // no run takes less: what the ports of one rank are busy
 };
 
 Estimate estimate(const Schedule& schedule, const plan::Topology& topology, std::uint64_t bytes,
@@ -120,9 +120,8 @@ Cell find_fastest(CollectiveKind kind, const Network& network, int ranks, std::u
     parameters.cut = cut_of(schedule);
     candidates.push_back({&schedule, estimate(schedule, topology, bytes, parameters)});
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return a.estimate.seconds < b.estimate.seconds;
-  });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.estimate.seconds < b.estimate.seconds; });
   std::vector<std::pair<double, Algorithm>> found;
   double best = std::numeric_limits<double>::infinity(), left_out = best;
   for (const Candidate& candidate : candidates) {

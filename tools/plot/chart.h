@@ -14,7 +14,7 @@ struct Series {
 
 struct Chart {
   std::string title;
-  std::string value_name;  // with its unit
+  std::string value_name;    // with its unit
   bool logarithmic = false;  // the values' axis; values must be > 0 then
   std::vector<Series> series;
 };

@@ -68,8 +68,8 @@ class Bench {
     double best = once_s;
     for (int round = 0; round < rounds; ++round) {
       best = std::min(best, slowest([&] {
-                        for (int i = 0; i < calls; ++i) call(kind, bytes);
-                      }) / calls);
+                              for (int i = 0; i < calls; ++i) call(kind, bytes);
+                            }) / calls);
     }
     return best;
   }
@@ -102,8 +102,7 @@ class Bench {
       case CollectiveKind::reduce: return ncclReduce(in, out, whole, ncclFloat, ncclSum, 0, comm_, nullptr);
       case CollectiveKind::broadcast: return ncclBroadcast(in, out, whole, ncclFloat, 0, comm_, nullptr);
       case CollectiveKind::all_gather: return ncclAllGather(in, out, part, ncclFloat, comm_, nullptr);
-      case CollectiveKind::reduce_scatter:
-        return ncclReduceScatter(in, out, part, ncclFloat, ncclSum, comm_, nullptr);
+      case CollectiveKind::reduce_scatter: return ncclReduceScatter(in, out, part, ncclFloat, ncclSum, comm_, nullptr);
       case CollectiveKind::gather: return ncclGather(in, out, part, ncclFloat, 0, comm_, nullptr);
       case CollectiveKind::scatter: return ncclScatter(in, out, part, ncclFloat, 0, comm_, nullptr);
       case CollectiveKind::all_to_all: return ncclAlltoAll(in, out, part, ncclFloat, comm_, nullptr);

@@ -93,8 +93,9 @@ void check_form(const Collective& collective, const Spaces& at, const Strand& st
   check_operands(collective, strand, s);
   need(!(lends && s.target) || awaited(strand, index), Fault::lending, "a reply that nobody awaits", s);
   for (const Range& r : {s.source, s.target}) {
-    const std::int32_t size = r.space == Space::in ? at.in_blocks : r.space == Space::out ? at.out_blocks
-                                                                                            : at.scratch_blocks;
+    const std::int32_t size = r.space == Space::in    ? at.in_blocks
+                              : r.space == Space::out ? at.out_blocks
+                                                      : at.scratch_blocks;
     need(!r || (r.count > 0 && r.first >= 0 && r.first + r.count <= size), Fault::range, "outside its space", s);
   }
   need(s.target.space != Space::in, Fault::write_to_in, "target in `in`", s);

@@ -25,8 +25,14 @@ std::string World::place(const Cells& cells, std::int32_t k) const {
   const std::int32_t cell = scratch ? at - m.scratch_begin : at % m.tile_cells;
   const std::int32_t block = cell / options_.slices;
   const bool in = !scratch && block >= m.at.in_base && block < m.at.in_base + m.at.in_blocks;
-  return "rank " + std::to_string(m.rank) + "'s " + (scratch ? "scratch" : in ? "in" : "out") + " block " +
-         std::to_string(block - (scratch ? 0 : in ? m.at.in_base : m.at.out_base)) +
+  return "rank " + std::to_string(m.rank) + "'s " +
+         (scratch ? "scratch"
+          : in    ? "in"
+                  : "out") +
+         " block " +
+         std::to_string(block - (scratch ? 0
+                                 : in    ? m.at.in_base
+                                         : m.at.out_base)) +
          (scratch ? "" : " of tile " + std::to_string(at / m.tile_cells));
 }
 

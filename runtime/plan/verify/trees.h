@@ -30,8 +30,12 @@ class RankSets {
   std::string text(std::int32_t set) const;
 
  private:
-  struct Interval { std::int32_t first, upto; };
-  struct Slice { std::uint32_t begin, end; };
+  struct Interval {
+    std::int32_t first, upto;
+  };
+  struct Slice {
+    std::uint32_t begin, end;
+  };
   std::vector<Interval> intervals_;
   std::vector<Slice> sets_;
   std::unordered_map<std::int32_t, std::int32_t> singles_;

@@ -62,8 +62,20 @@ void World::admit(const Run& run, int run_index, int rank) {
   memory_of_[run_index][rank] = memory_index;
   memories_.push_back(std::move(memory));
   for (std::size_t index = 0; index < plan.strands.size(); ++index) {
-    actors_.push_back({static_cast<std::int32_t>(actors_.size()), rank, run_index, static_cast<std::int32_t>(index),
-                       memory_index, &plan.strands[index], 0, 0, 0, 0, nullptr, {}, {}, {}});
+    actors_.push_back({static_cast<std::int32_t>(actors_.size()),
+                       rank,
+                       run_index,
+                       static_cast<std::int32_t>(index),
+                       memory_index,
+                       &plan.strands[index],
+                       0,
+                       0,
+                       0,
+                       0,
+                       nullptr,
+                       {},
+                       {},
+                       {}});
     for (std::size_t step = 0; step < plan.strands[index].steps.size(); ++step) admit_step(actors_.back(), step);
   }
 }
@@ -83,7 +95,7 @@ void World::admit_step(Actor& a, std::size_t index) {
       use(a.links.back(), false, a, s);
     }
   const std::size_t receipts = a.links.size() - a.links_at.back();
-  for (std::size_t i = 0; i < receipts; ++i) {       // a reply to a declined lend is a message back
+  for (std::size_t i = 0; i < receipts; ++i) {  // a reply to a declined lend is a message back
     const Link& link = links_[a.links[a.links_at.back() + i]];
     const bool answers = s.reply && !link.lends;
     a.links.push_back(answers ? link_index({a.rank, link.name.from, lane}) : -1);
@@ -142,8 +154,7 @@ void World::go() {
       stuck += (stuck.empty() ? "" : "; ") + who(a) + " at " + text(a.strand->steps[a.step]);
   if (stuck_count > 0) throw Broken{Fault::deadlock, std::to_string(stuck_count) + " strands stuck: " + stuck};
   for (const Link& link : links_)
-    if (link.head)
-      throw Broken{Fault::unmatched, std::to_string(link.size) + " messages left on " + text(link.name)};
+    if (link.head) throw Broken{Fault::unmatched, std::to_string(link.size) + " messages left on " + text(link.name)};
   judge();
 }
 
@@ -202,12 +213,11 @@ void World::check_value(const Memory& m, std::int32_t tree, std::int32_t cell, i
     case CollectiveKind::all_to_all: source = block, from = m.rank; break;
     case CollectiveKind::send_recv: from = 0; break;
   }
-  const std::string where = "rank " + std::to_string(m.rank) + "'s out block " + std::to_string(block) + " of tile " +
-                            std::to_string(tile);
+  const std::string where =
+      "rank " + std::to_string(m.rank) + "'s out block " + std::to_string(block) + " of tile " + std::to_string(tile);
   if (tree < 0) throw Broken{Fault::missing, where + " was never written"};
   const std::int32_t element = element_base_[m.run] + tile * tile_elements_[m.run] + from * options_.slices + part;
-  const bool right = c.reduces() ? trees_[tree].kind == Trees::Kind::post
-                                 : tree == trees_.leaf(source, element);
+  const bool right = c.reduces() ? trees_[tree].kind == Trees::Kind::post : tree == trees_.leaf(source, element);
   if (!right || trees_[tree].element != element)
     throw Broken{Fault::misplaced, where + " holds another value: " + trees_.text(tree)};
   if (c.reduces() && !trees_.sets().is(trees_[tree].ranks, 0, c.ranks))

@@ -27,7 +27,9 @@ struct Cell {
   std::int32_t writer = -1, written = 0;  // actor and its time at the last store
   std::int32_t reads = -1;                // list of reads since that store
 };
-struct Read { std::int32_t actor, time, next; };
+struct Read {
+  std::int32_t actor, time, next;
+};
 
 /// One rank's buffers in one run: tiles of user cells (`in` and `out`), then scratch.
 struct Memory {
@@ -42,27 +44,32 @@ struct Cells {
 };
 
 struct Message {
-  std::int32_t sender = 0, sent = 0;      // actor, its time, and
-  std::shared_ptr<const Clock> base;      //   what it knew: shared with the actor and its neighbouring messages
+  std::int32_t sender = 0, sent = 0;  // actor, its time, and
+  std::shared_ptr<const Clock> base;  //   what it knew: shared with the actor and its neighbouring messages
   std::int32_t slice = 0, count = 0;
-  std::vector<std::int32_t> values;       // copied, or
-  Cells lent;                             // cells to read in place,
-  bool raw = false;                       //   which hold the lender's `in`: the borrower applies the pre-operator
-  Cells reply;                            // cells for the reply: stored by the borrower if lent, else by `wait`
+  std::vector<std::int32_t> values;  // copied, or
+  Cells lent;                        // cells to read in place,
+  bool raw = false;                  //   which hold the lender's `in`: the borrower applies the pre-operator
+  Cells reply;                       // cells for the reply: stored by the borrower if lent, else by `wait`
   bool reply_in_out = false;
-  bool answer = false;                    // the reply to a lend that was declined
+  bool answer = false;  // the reply to a lend that was declined
   std::int32_t borrower = -1, released = 0;
-  int holders = 0;                        // the link, and the lender until it has waited
+  int holders = 0;  // the link, and the lender until it has waited
   Message* next = nullptr;
 };
 
 /// One end of a link: the strands that use it, in call order, each with the messages it has left.
 struct End {
-  struct Use { std::int32_t actor; std::int64_t left; };
+  struct Use {
+    std::int32_t actor;
+    std::int64_t left;
+  };
   std::vector<Use> uses;
   std::size_t at = 0;
   bool belongs_to(std::int32_t actor) const { return at < uses.size() && uses[at].actor == actor; }
-  void used() { if (--uses[at].left == 0) ++at; }
+  void used() {
+    if (--uses[at].left == 0) ++at;
+  }
 };
 struct Link {
   LinkName name{};
@@ -86,8 +93,8 @@ struct Actor {
   std::int32_t time = 0;
   std::shared_ptr<Clock> base;
   std::map<std::int32_t, Lent> lent;
-  std::vector<std::int32_t> links;        // of all steps: those of its receipts, of their answers (or -1), of its sends
-  std::vector<std::uint32_t> links_at;    // by step
+  std::vector<std::int32_t> links;      // of all steps: those of its receipts, of their answers (or -1), of its sends
+  std::vector<std::uint32_t> links_at;  // by step
 };
 
 std::string who(const Actor& a);
@@ -111,7 +118,9 @@ class World {
   std::int32_t read(Actor& a, const Cells& cells, std::int32_t k);
   void store(Actor& a, const Cells& cells, std::span<const std::int32_t> values);
   // Steps
-  struct Links { std::span<const std::int32_t> incoming, answers, outgoing; };
+  struct Links {
+    std::span<const std::int32_t> incoming, answers, outgoing;
+  };
   Links links_of(const Actor& a) const;
   bool advance(Actor& a);
   bool ready(const Actor& a, const Step& s, const Links& links) const;
@@ -130,7 +139,9 @@ class World {
   // Links
   Message* new_message();
   void pop(Link& link);
-  void let_go(Message* m) { if (--m->holders == 0) free_.push_back(m); }
+  void let_go(Message* m) {
+    if (--m->holders == 0) free_.push_back(m);
+  }
   // The end
   void judge();
   std::int32_t held(const Memory& m, int tile, std::int32_t cell) const;
@@ -152,7 +163,7 @@ class World {
   std::unordered_map<std::uint64_t, int> link_of_;
   std::deque<Message> messages_;
   std::vector<Message*> free_;
-  std::vector<std::int32_t> result_, operand_;              // of the slice being computed
+  std::vector<std::int32_t> result_, operand_;  // of the slice being computed
   int ranks_ = 0;
 };
 
