@@ -152,7 +152,8 @@ class Sender final : public SendEnd {
 
   bool lend(const std::byte* source, std::byte* reply, std::size_t bytes, const Signature& signature,
             MessageFlags flags) noexcept override {
-    if (peer_.lender == nullptr || bytes == 0) return false;
+    // What fits into the header is there already when the receiver looks; lent, it would be a miss more.
+    if (peer_.lender == nullptr || bytes <= limits::inline_bytes) return false;
     LentRange range;
     std::uint32_t kind = lent | (flags.raw ? raw : 0u) | (reply != nullptr ? offers_reply : 0u);
     const bool mapped = peer_.lender->find(source, bytes, range.region, range.offset) &&

@@ -45,6 +45,7 @@ class Fake final : public rondo::Communicator {
   ~Fake() override { world().alive.fetch_sub(1); }
   int rank() const noexcept override { return rank_; }
   int ranks() const noexcept override { return ranks_; }
+  int hosts() const noexcept override { return 1; }
   std::uint64_t take_turn() noexcept override { return turns_.fetch_add(1); }
   rondo::Status status() const noexcept override { return {static_cast<rondo::Code>(failure_.load()), -1}; }
   std::string failure_sentence() const override { return status().ok() ? "" : "the fake failed"; }
