@@ -13,8 +13,10 @@ OTHERS = re.compile("(RANK|WORLD_SIZE)$|(LOCAL|MASTER|NCCL|RONDO|TORCHELASTIC|OM
 
 
 def clean(**more):
-    """This environment without what any launcher or user has set of ours, and with INFO lines."""
-    kept = {name: value for name, value in os.environ.items() if not OTHERS.match(name)}
+    """This environment without what any launcher or user has set of ours, and with INFO lines.  Nor with Meson's path
+    to our libnccl.so.2, which torch would load in the place of its own: a sanitizer's can't be."""
+    kept = {name: value for name, value in os.environ.items()
+            if not OTHERS.match(name) and name != "LD_LIBRARY_PATH"}
     return {**kept, "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT", "RONDO_TIMEOUT": "60", **more}
 
 
