@@ -21,15 +21,11 @@ Counts parts_of_all(std::size_t elements, std::size_t element_bytes, int ranks) 
   return {count, all, all};
 }
 
-/// A communicator's rank and size, and the place of blocks of `count` elements in buffers.
+/// A communicator's rank and size, and the bytes of a call's block.
 struct Blocks {
-  Blocks(const Call& call, ncclComm_t communicator) : bytes(call.count * element_bytes(call.type)) {
+  Blocks(const Call& call, ncclComm_t communicator) : bytes(call.count * call.element_bytes) {
     (void)ncclCommUserRank(communicator, &rank);
     (void)ncclCommCount(communicator, &ranks);
-  }
-  static std::size_t element_bytes(ncclDataType_t type) {
-    constexpr std::size_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-    return sizes[type];
   }
   std::size_t bytes;
   int rank = 0;
@@ -158,7 +154,7 @@ const Collective all_to_all_v{"alltoallv_perf",
                               all_but_one,
                               [](const void* send, void* receive, const Call& call, ncclComm_t communicator) {
                                 const Blocks blocks(call, communicator);
-                                const std::size_t size = Blocks::element_bytes(call.type);
+                                const std::size_t size = call.element_bytes;
                                 return grouped([&] {
                                   ncclResult_t result = ncclSuccess;
                                   std::size_t filled = 0;

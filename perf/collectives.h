@@ -22,6 +22,7 @@ struct Call {
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t op = ncclSum;
   int root = 0;
+  std::size_t element_bytes = 4;
 };
 
 /// What a rank receives.

@@ -137,7 +137,7 @@ void Bench::call(const Case& row, bool in_place, int times) {
   const auto once = [&] {
     for (std::size_t i = 0; i < seats_.size(); ++i) {
       const Seat& seat = seats_[i];
-      const Call call{row.counts.count, row.type.value, seat.op, row.root};
+      const Call call{row.counts.count, row.type.value, seat.op, row.root, row.type.bytes};
       check(collective_.call(send_data(row, in_place, seat), receive_data(row, in_place, seat), call,
                              team_.members()[i].communicator),
             collective_.function);

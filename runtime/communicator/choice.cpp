@@ -144,8 +144,10 @@ Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept 
   if (const auto tuned = tuning_.find(kind, bytes); tuned && allowed(kind, *tuned)) {
     return {*tuned, {}, "RONDO_TUNE_FILE"};
   }
-  const Situation situation{bytes, bytes <= one_shot_bytes_max(), ranks_ <= direct_ranks_max, far_,
-                            hosts_ > 1 && hosts_<ranks_, hosts_> 1 && hosts_ == ranks_ && hosts_ <= few_hosts_max};
+  Situation situation{bytes, bytes <= one_shot_bytes_max(), ranks_ <= direct_ranks_max, far_};
+  const bool one_rank_each = hosts_ == ranks_;
+  situation.shared_hosts = hosts_ > 1 && !one_rank_each;
+  situation.few_hosts = hosts_ > 1 && one_rank_each && hosts_ <= few_hosts_max;
   for (const Algorithm algorithm : preferences(kind, situation)) {
     if (allowed(kind, algorithm)) return {algorithm, {}, "the shipped table"};
   }

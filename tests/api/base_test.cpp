@@ -9,6 +9,7 @@
 #include "base/closest.h"
 #include "base/env.h"
 #include "base/result.h"
+#include "tests/setting.h"
 
 namespace {
 
@@ -16,18 +17,7 @@ using rondo::AlgorithmList;
 using rondo::Code;
 using rondo::CollectiveKind;
 using rondo::Error;
-
-/// Sets a variable for the life of a test.
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Setting() { unsetenv(name_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
+using rondo::test::Setting;
 
 template <typename Body>
 std::string sentence_of(Code code, Body&& body) {

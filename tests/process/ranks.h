@@ -15,6 +15,7 @@
 
 #include "../control/processes.h"
 #include "rondo.h"
+#include "tests/setting.h"
 
 namespace rondo::test {
 
@@ -77,17 +78,5 @@ ncclResult_t all_reduce_floats(ncclComm_t comm, std::size_t count, cudaStream_t 
 
 /// A number of the environment, or what it is otherwise: seeds, so that the nightly run can ask for more.
 int environment_number(const char* name, int otherwise);
-
-/// Sets a variable of the children for a while.
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Setting() { ::unsetenv(name_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
 
 }  // namespace rondo::test

@@ -6,11 +6,13 @@
 #include <cstdlib>
 
 #include "base/result.h"
+#include "tests/setting.h"
 
 namespace {
 
 using namespace rondo;
 using plan::Algorithm;
+using test::Setting;
 
 constexpr const char* table = R"(# made by hand
 rondo-tune 1
@@ -30,18 +32,6 @@ std::string trouble_of(const std::string& text) {
   }
   return "";
 }
-
-/// Sets a variable for the time of a test.
-class Setting {
- public:
-  Setting(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Setting() { ::unsetenv(name_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-};
 
 Algorithm chosen(const Chooser& chooser, std::uint64_t bytes) {
   return chooser.choose(CollectiveKind::all_reduce, bytes).algorithm;

@@ -44,7 +44,7 @@ json limit(int resource, bool hard) {
   return number;
 }
 
-/// The address with the scope of link-local ones; empty for what is no address.
+/// An IP address in words; empty for an address of another kind.
 std::string address_text(const sockaddr& address) {
   char text[INET6_ADDRSTRLEN] = "";
   if (address.sa_family == AF_INET) {

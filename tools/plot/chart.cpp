@@ -59,15 +59,21 @@ struct Axis {
   }
 };
 
-Axis sizes_axis(const Chart& chart) {
-  double low = INFINITY;
-  double high = 0;
+/// The least and the largest of all points' sizes (`&Point::first`) or values (`&Point::second`).
+using Point = std::pair<double, double>;
+Point range_of(const Chart& chart, double Point::*coordinate) {
+  Point range{INFINITY, 0};
   for (const Series& series : chart.series) {
-    for (const auto& [bytes, value] : series.points) {
-      low = std::min(low, bytes);
-      high = std::max(high, bytes);
+    for (const Point& point : series.points) {
+      range.first = std::min(range.first, point.*coordinate);
+      range.second = std::max(range.second, point.*coordinate);
     }
   }
+  return range;
+}
+
+Axis sizes_axis(const Chart& chart) {
+  auto [low, high] = range_of(chart, &Point::first);
   if (high <= low) high = low * 2;
   Axis axis{low, high, left, width - right, true, {}};
   const double octaves = std::log2(high / low);
@@ -87,14 +93,7 @@ double round_step(double range, int count) {
 }
 
 Axis values_axis(const Chart& chart) {
-  double low = INFINITY;
-  double high = 0;
-  for (const Series& series : chart.series) {
-    for (const auto& [bytes, value] : series.points) {
-      low = std::min(low, value);
-      high = std::max(high, value);
-    }
-  }
+  const auto [low, high] = range_of(chart, &Point::second);
   Axis axis{0, high > 0 ? high : 1, height - bottom, top, chart.logarithmic, {}};
   if (!chart.logarithmic) {
     const double step = round_step(axis.high, 8);

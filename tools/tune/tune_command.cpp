@@ -121,7 +121,7 @@ class Bench {
 /// Seconds, by collective, size and algorithm.
 using Times = std::map<CollectiveKind, std::map<std::size_t, std::map<plan::Algorithm, double>>>;
 
-/// Names of every algorithm of which some collective has more than one.
+/// Every algorithm of a collective, once.
 std::vector<plan::Algorithm> algorithms() {
   std::vector<plan::Algorithm> all;
   for (const plan::Schedule& schedule : plan::schedules()) {
