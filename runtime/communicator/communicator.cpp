@@ -300,8 +300,9 @@ class CommunicatorImpl final : public Communicator {
     say((reached.empty() ? "all ranks meet over Unix sockets of one host; links: "
                          : "other hosts reach it at " + reached + "; links: ") +
         transports_ + ", opened at first use");
-    say("buffers: " + std::to_string(2 * limits::credits * limits::slot_bytes / 1024) + " KiB for each peer in use; " +
-        "waiting calls " + (style_ == WaitStyle::spin ? "spin" : "yield") + ", then sleep; RONDO_TIMEOUT " +
+    say("buffers: " + std::to_string(2 * limits::credits * (limits::slot_bytes + limits::second_slot_bytes) / 1024) +
+        " KiB for each peer in use; " + "waiting calls " + (style_ == WaitStyle::spin ? "spin" : "yield") +
+        ", then sleep; RONDO_TIMEOUT " +
         std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience_).count()) + " s");
     for (const std::string& line : chooser_.describe()) say("algorithm of " + line);
   }
