@@ -38,6 +38,7 @@ PARTS = {
     "tune tool": (r"tools/tune/", ["tools", "nccl.h", "base", "plan"]),
     "info tool": (r"tools/rondo/info", ["tools", "nccl.h", "base"]),
     "run tool": (r"tools/run/", ["base"]),
+    "trainer data": (r"tools/trainer/data/", []),
     "perf": (r"perf/", ["nccl.h"]),
     "tools": (r"tools/", ["nccl.h", "plan tool", "doctor tool", "tune tool", "info tool", "run tool"]),
     "docs": (r"docs/", ["nccl.h"]),
