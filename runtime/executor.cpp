@@ -430,8 +430,9 @@ bool advance_all(std::span<Execution> executions, std::size_t& left) noexcept {
   return moved;
 }
 
-/// Ends executions whose communicator failed or whose peer can bring nothing more; true if any did.
-bool end_failed(std::span<Execution> executions, std::size_t& left) noexcept {
+/// Ends executions whose communicator failed or whose peer can bring nothing more, and, before a sleep, those of which
+/// a watch says that nothing can come; true if any did.
+bool end_failed(std::span<Execution> executions, std::size_t& left, bool sleepy = false) noexcept {
   bool ended = false;
   for (Execution& e : executions) {
     if (over(e)) continue;
@@ -441,6 +442,7 @@ bool end_failed(std::span<Execution> executions, std::size_t& left) noexcept {
       // What the peer sent before it left may have come in after the last look.
       if (!status.ok() && e.run->progress()) continue;
     }
+    if (status.ok() && sleepy && e.supervision.watch != nullptr) status = e.supervision.watch->hopeless(*e.run);
     if (status.ok()) continue;
     e.status = status;
     e.run = nullptr;
@@ -450,14 +452,23 @@ bool end_failed(std::span<Execution> executions, std::size_t& left) noexcept {
   return ended;
 }
 
+Waiter::Sleep sleep_of(std::span<const Execution> executions) noexcept {
+  auto sleep = Waiter::Sleep::until_rung;
+  for (const Execution& e : executions) {
+    if (over(e)) continue;
+    if (e.run->polled()) return Waiter::Sleep::napping;
+    if (e.supervision.watch != nullptr) sleep = Waiter::Sleep::looking_up;
+  }
+  return sleep;
+}
+
 }  // namespace
 
 void execute(std::span<Execution> executions, Waiter& waiter) noexcept {
   const auto running = [](const Execution& execution) { return !over(execution); };
   auto left = static_cast<std::size_t>(std::count_if(executions.begin(), executions.end(), running));
   waiter.moved();
-  waiter.nap(std::any_of(executions.begin(), executions.end(),
-                         [](const Execution& e) { return !over(e) && e.run->polled(); }));
+  waiter.sleep_as(sleep_of(executions));
   while (left > 0) {
     const bool moved = advance_all(executions, left);
     if (moved) {
@@ -465,7 +476,7 @@ void execute(std::span<Execution> executions, Waiter& waiter) noexcept {
       continue;
     }
     if (waiter.unhurried() && end_failed(executions, left)) continue;
-    const auto look = [&]() noexcept { return advance_all(executions, left) | end_failed(executions, left); };
+    const auto look = [&]() noexcept { return advance_all(executions, left) || end_failed(executions, left, true); };
     if (waiter.turn(look)) continue;
     for (Execution& e : executions) {
       if (!over(e)) e.status = {Code::timeout, -1};

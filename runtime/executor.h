@@ -188,9 +188,18 @@ class Run {
   Mismatch mismatch_;
 };
 
+/// Knows what a run cannot: whether anything that it waits for can still come.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  /// Asked by the thread that runs it, before it sleeps.  Not ok: end the run with this.
+  virtual Status hopeless(const Run& run) const noexcept = 0;
+};
+
 /// What execute() needs to know of one run's communicator.
 struct Supervision {
   const std::atomic<int>* failed = nullptr;  // Code of the communicator's first failure, 0 while there is none
+  const Watch* watch = nullptr;
 };
 
 struct Execution {

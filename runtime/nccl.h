@@ -385,7 +385,9 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 
 /* ---- Groups: of this thread, may be nested; the outermost End runs all calls together.  A call with a wrong argument
- * fails at once and leaves the group as it was; all other failures are End's. ---- */
+ * fails at once and leaves the group as it was; all other failures are End's.  A thread that calls for several ranks of
+ * one communicator must do so in a group, in any order: outside, a blocking call waits for the other ranks' calls.
+ * ncclInvalidUsage where no other thread of the process could make them. ---- */
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 /* Not built yet: ends the group and runs none of its calls. */

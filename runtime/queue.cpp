@@ -10,6 +10,9 @@
 #include <cassert>
 #include <map>
 #include <system_error>
+#include <utility>
+
+#include "base/threads.h"
 
 namespace rondo {
 
@@ -56,6 +59,7 @@ Queue::~Queue() {
 
 void Queue::push(std::unique_ptr<Item> item) noexcept {
   const std::lock_guard lock(mutex_);
+  if (std::exchange(idle_, false)) threads::idle_ended();
   *newest_ = item.release();
   newest_ = &(*newest_)->next;
   ++pushed_;
@@ -92,7 +96,9 @@ void Queue::check_not_forked() const {
 void Queue::work() noexcept {
   std::unique_lock lock(mutex_);
   for (;;) {
+    if (oldest_ == nullptr && !std::exchange(idle_, true)) threads::idle_began();
     pushed_one_.wait(lock, [&] { return ending_ || oldest_ != nullptr; });
+    if (std::exchange(idle_, false)) threads::idle_ended();
     if (oldest_ == nullptr) return;
     const std::unique_ptr<Item> item(oldest_);
     oldest_ = item->next;

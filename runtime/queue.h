@@ -77,6 +77,7 @@ class Queue {
   std::uint64_t pushed_ = 0;
   std::uint64_t done_ = 0;
   bool ending_ = false;
+  bool idle_ = false;  // the worker waits, and is counted as idle (base/threads.h)
   Outcome outcome_;
   const int pid_;
   std::thread worker_;

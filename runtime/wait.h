@@ -34,8 +34,12 @@ class Waiter {
     timing_ = slept_ = false;
   }
 
-  /// Some link rings no doorbell (a socket): sleep in short naps.
-  void nap(bool naps) noexcept { naps_ = naps; }
+  enum class Sleep : std::uint8_t {
+    until_rung,
+    looking_up,  // something may change without a ring, and need not be seen soon
+    napping,     // some link rings no doorbell (a socket)
+  };
+  void sleep_as(Sleep sleep) noexcept { sleep_ = sleep; }
 
   /// Whether this turn may look at what changes rarely (failures): now and then while spinning, always when sleeping.
   bool unhurried() const noexcept { return turns_ % 64 == 63 || timing_; }
@@ -62,7 +66,9 @@ class Waiter {
     if (waited < (style_ == WaitStyle::polite ? polite_for : spin_for)) return true;
     slept_ = true;
     auto left = std::chrono::duration_cast<std::chrono::microseconds>(patience_ - waited).count() + 1;
-    if (naps_) left = std::min<decltype(left)>(left, nap_us);
+    if (sleep_ != Sleep::until_rung) {
+      left = std::min<decltype(left)>(left, sleep_ == Sleep::napping ? nap_us : look_up_us);
+    }
     doorbell_.sleep(static_cast<std::uint64_t>(left), [&]() noexcept {
       if (!look()) return true;
       moved();
@@ -75,13 +81,14 @@ class Waiter {
   static constexpr std::chrono::nanoseconds spin_for{1'000'000};
   static constexpr std::chrono::nanoseconds polite_for{50'000};
   static constexpr int nap_us = 100;
+  static constexpr int look_up_us = 50'000;
   WaitStyle style_;
   Doorbell& doorbell_;
   std::chrono::nanoseconds patience_;
   std::uint64_t turns_ = 0;
   bool timing_ = false;
   bool slept_ = false;
-  bool naps_ = false;
+  Sleep sleep_ = Sleep::until_rung;
   Clock::time_point began_;
 };
 

@@ -17,7 +17,9 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/threads.h"
 #include "communicator/choice.h"
+#include "communicator/describe.h"
 #include "communicator/make.h"
 #include "communicator/peers.h"
 #include "control/fork_guard.h"
@@ -32,38 +34,6 @@ using control::Deadline;
 
 constexpr int ranks_listed_max = 16;  // in the log
 constexpr int news_wait_ms = 1000;
-
-std::string plural(std::uint64_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
-std::string_view type_name(std::uint8_t type) {
-  static constexpr std::string_view names[data_type_count] = {"int8",    "uint8",    "int32",      "uint32",
-                                                              "int64",   "uint64",   "float16",    "float32",
-                                                              "float64", "bfloat16", "float8e4m3", "float8e5m2"};
-  return type < data_type_count ? names[type] : "unknown";
-}
-
-std::string_view operator_name(std::uint8_t op) {
-  static constexpr std::string_view names[operator_count] = {"sum", "prod", "max", "min", "avg", "premul_sum"};
-  return op < operator_count ? names[op] : "unknown";
-}
-
-/// "call 7: all_reduce of 1024 float32 elements (sum)"
-std::string describe_call(const Signature& s) {
-  const plan::Collective collective{static_cast<CollectiveKind>(s.collective)};
-  std::string text = "call " + std::to_string(s.call) + ": " + std::string(plan::name(collective.kind)) + " of " +
-                     plural(s.count, std::string(type_name(s.type)) + " element");
-  if (collective.reduces()) text += " (" + std::string(operator_name(s.op)) + ")";
-  switch (collective.kind) {
-    case CollectiveKind::broadcast:
-    case CollectiveKind::scatter: return text + " from root " + std::to_string(s.root_low);
-    case CollectiveKind::reduce:
-    case CollectiveKind::gather: return text + " to root " + std::to_string(s.root_low);
-    case CollectiveKind::send_recv: return text + " from rank " + std::to_string(s.root_low);
-    default: return text;
-  }
-}
 
 /// Whether every rank of this host has a CPU to itself: then waiting callers may spin.
 bool cpu_for_each(const control::Membership& membership) {
@@ -155,6 +125,10 @@ class CommunicatorImpl final : public Communicator {
   WaitStyle wait_style() const noexcept { return style_; }
   std::chrono::nanoseconds patience() const noexcept { return patience_; }
   Supervision supervision() const noexcept { return {&peers_.failed()}; }
+  const std::vector<int>& siblings() const noexcept { return peers_.siblings(); }
+  bool same_world(const CommunicatorImpl& other) const noexcept {
+    return peers_.membership().communicator == other.peers_.membership().communicator;
+  }
 
   /// Blocks until every call before `turn` is over.  False: that took too long.
   bool wait_for_turn(std::uint64_t turn) noexcept {
@@ -183,29 +157,22 @@ class CommunicatorImpl final : public Communicator {
 
   /// A call like the last one, with nothing before it and nothing wrong: the path of small messages.  False: take the
   /// other one.
-  bool run_again(const Call& call, std::uint64_t turn, Status& status) noexcept {
-    PreparedRun& prepared = *runs_.front();
-    if (turns_done_.load(std::memory_order_acquire) != turn || !prepared.serves(call) || !this->status().ok()) {
-      return false;
-    }
-    begin(prepared, call, true);
-    Execution execution{&prepared.run, supervision(), {}};
-    Waiter waiter(style_, doorbell_, patience_);
-    execute(std::span(&execution, 1), waiter);
-    if (!execution.status.ok()) [[unlikely]] {
-      fail(prepared.run, execution.status);
-      execution.status = this->status();
-    }
-    status = execution.status;
-    end_turns(1);
-    return true;
+  bool run_again(const Call& call, std::uint64_t turn, Status& status) noexcept;
+
+  /// Starts opening the links that `call` needs, the `index`-th of this communicator in a batch.
+  void want_links(const Call& call, std::size_t index) {
+    if (index < runs_.size() && runs_[index]->serves(call)) return;
+    const Blueprint blueprint = choose(call);
+    if (!programs_.contains(blueprint.key)) peers_.want(peers_in(draw(blueprint, call)));
   }
 
-  /// Makes `call` ready in the `index`-th run of this batch.  Throws Error: no link, no memory.
-  Run& prepare(const Call& call, std::size_t index, bool alone) {
+  /// Makes `call` ready in the `index`-th run of this batch, in which this thread makes the calls of the siblings
+  /// that `together()` tells, too.  Throws Error: no link, no memory.
+  template <typename Together>
+  Run& prepare(const Call& call, std::size_t index, bool alone, Together&& together) {
     while (runs_.size() <= index) runs_.push_back(std::make_unique<PreparedRun>());
     PreparedRun& prepared = *runs_[index];
-    if (!prepared.serves(call)) lay_out(prepared, call);
+    if (!prepared.serves(call)) lay_out(prepared, call, together());
     begin(prepared, call, alone);
     return prepared.run;
   }
@@ -220,12 +187,13 @@ class CommunicatorImpl final : public Communicator {
           std::string whom;
           for (const int peer : run.waits_for()) whom += (whom.empty() ? "" : ", ") + peers_.describe(peer);
           const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience_).count();
-          return peers_.fail(Code::timeout,
-                             call + ": nothing came for " + plural(seconds, "second") + " (RONDO_TIMEOUT) from " + whom,
-                             true);
+          std::string text = call + ": nothing came for " + plural(seconds, "second") + " (RONDO_TIMEOUT) from " + whom;
+          if (!siblings().empty()) text += "; a thread that calls for several ranks must put the calls into a group";
+          return peers_.fail(Code::timeout, text, true);
         }
         case Code::invalid_usage: {
           const Mismatch& m = run.mismatch();
+          if (m.peer < 0) return peers_.fail(status.code, call + ": " + peers_.stranded(status.peer), true);
           std::string theirs = describe_call(m.theirs);
           if (m.theirs == run.signature()) theirs += " in messages of " + plural(m.bytes_found, "byte");
           return peers_.fail(Code::invalid_usage,
@@ -307,18 +275,18 @@ class CommunicatorImpl final : public Communicator {
     for (const std::string& line : chooser_.describe()) say("algorithm of " + line);
   }
 
-  void lay_out(PreparedRun& prepared, const Call& call) {
-    plan::Collective collective{call.kind, ranks(), 1, call.root, 0};
-    const bool whole = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast ||
-                       call.kind == CollectiveKind::reduce;
-    const std::uint64_t bytes = call.count * element_bytes(call.type) * (whole ? 1 : ranks());
+  void lay_out(PreparedRun& prepared, const Call& call, std::span<const int> together) {
     prepared.laid_out = false;  // stays so if anything below throws
-    plan::Cut cut;
-    const bool messages = call.kind == CollectiveKind::send_recv;
-    const Program& program = messages ? bind_message(call) : choose_and_bind(collective, bytes, cut);
+    const Blueprint blueprint = choose(call);
+    if (blueprint.schedule != nullptr && log::enabled(log::Subsystem::tuning)) {
+      log::info(log::Subsystem::tuning, std::string(plan::name(call.kind)) + " of " + std::to_string(bytes_of(call)) +
+                                            " bytes: " + std::string(plan::name(blueprint.schedule->algorithm)) + " (" +
+                                            std::string(blueprint.reason) + ")");
+    }
+    const Program& program = bind(blueprint, call, together);
     RunArguments& a = prepared.run.arguments();
     a.program = &program;
-    a.layout = plan::Layout(program.shape(), call.count, call.type, cut);
+    a.layout = plan::Layout(program.shape(), call.count, call.type, blueprint.cut);
     prepared.scratch.resize(a.layout.scratch_bytes());
     a.scratch = prepared.scratch.data();
     a.reduction = {call.type, call.op, ranks(), 0};
@@ -334,51 +302,75 @@ class CommunicatorImpl final : public Communicator {
     prepared.laid_out = true;
   }
 
-  const Program& choose_and_bind(plan::Collective collective, std::uint64_t bytes, plan::Cut& cut) {
-    const Choice choice = chooser_.choose(collective.kind, bytes);
-    const plan::Schedule* schedule = plan::find(collective.kind, choice.algorithm);
-    assert(schedule != nullptr);
-    if (log::enabled(log::Subsystem::tuning)) {
-      log::info(log::Subsystem::tuning, std::string(plan::name(collective.kind)) + " of " + std::to_string(bytes) +
-                                            " bytes: " + std::string(plan::name(choice.algorithm)) + " (" +
-                                            std::string(choice.reason) + ")");
-    }
-    cut = choice.cut;
-    if (schedule->lanes > 1) cut.slot_bytes = std::min(cut.slot_bytes, limits::second_slot_bytes);
-    const auto key = std::make_tuple(collective.kind, static_cast<int>(choice.algorithm), collective.root);
-    if (const auto found = programs_.find(key); found != programs_.end()) return *found->second;
-    collective.blocks = schedule->blocks(topology_);
-    return bind(key, collective, schedule->build(topology_, rank(), collective.root), schedule->widest(topology_));
-  }
-
-  /// One side of a send and a receive.
-  const Program& bind_message(const Call& call) {
-    enum Side { receives, sends, lends };
-    const bool short_one = call.count * element_bytes(call.type) <= limits::slot_bytes;
-    const Side side = call.receives ? receives : short_one ? sends : lends;
-    const int other = call.receives ? call.root : call.peer;
-    const auto key = std::make_tuple(call.kind, static_cast<int>(side), other);
-    if (const auto found = programs_.find(key); found != programs_.end()) return *found->second;
-    return bind(key, {call.kind, ranks(), 1, call.root, call.peer},
-                call.receives ? plan::receive_from(other) : plan::send_to(other, side == lends), 1);
-  }
-
   /// Kind; algorithm, or a message's side; root, or a message's other rank.
   using ProgramKey = std::tuple<CollectiveKind, int, int>;
-  const Program& bind(const ProgramKey& key, const plan::Collective& collective, const plan::Plan& plan, int widest) {
+  enum Side : int { receives, sends, lends };  // of a message
+
+  /// Which program a call needs.
+  struct Blueprint {
+    ProgramKey key;
+    const plan::Schedule* schedule = nullptr;  // null: one side of a send and a receive
+    std::string_view reason;
+    plan::Cut cut;
+  };
+
+  /// Of the larger of a rank's buffers.
+  std::uint64_t bytes_of(const Call& call) const noexcept {
+    const bool whole = call.kind == CollectiveKind::all_reduce || call.kind == CollectiveKind::broadcast ||
+                       call.kind == CollectiveKind::reduce;
+    return call.count * element_bytes(call.type) * (whole ? 1 : ranks());
+  }
+
+  Blueprint choose(const Call& call) const {
+    Blueprint blueprint;
+    if (call.kind == CollectiveKind::send_recv) {
+      const bool short_one = call.count * element_bytes(call.type) <= limits::slot_bytes;
+      const Side side = call.receives ? receives : short_one ? sends : lends;
+      blueprint.key = {call.kind, side, call.receives ? call.root : call.peer};
+      return blueprint;
+    }
+    const Choice choice = chooser_.choose(call.kind, bytes_of(call));
+    blueprint.schedule = plan::find(call.kind, choice.algorithm);
+    assert(blueprint.schedule != nullptr);
+    blueprint.reason = choice.reason;
+    blueprint.key = {call.kind, static_cast<int>(choice.algorithm), call.root};
+    blueprint.cut = choice.cut;
+    if (blueprint.schedule->lanes > 1) {
+      blueprint.cut.slot_bytes = std::min(blueprint.cut.slot_bytes, limits::second_slot_bytes);
+    }
+    return blueprint;
+  }
+
+  plan::Plan draw(const Blueprint& blueprint, const Call& call) const {
+    if (blueprint.schedule != nullptr) return blueprint.schedule->build(topology_, rank(), call.root);
+    const auto [kind, side, other] = blueprint.key;
+    return side == receives ? plan::receive_from(other) : plan::send_to(other, side == lends);
+  }
+
+  static std::vector<int> peers_in(const plan::Plan& plan) {
     std::vector<int> peers;
     for (const plan::Strand& strand : plan.strands) {
       for (const plan::Step& step : strand.steps) {
-        for (const int peer : step.from) peers.push_back(peer);
-        for (const int peer : step.to) peers.push_back(peer);
+        peers.insert(peers.end(), step.from.begin(), step.from.end());
+        peers.insert(peers.end(), step.to.begin(), step.to.end());
       }
     }
     std::erase(peers, plan::here);
     std::sort(peers.begin(), peers.end());
     peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
-    peers_.connect(peers, Clock::now() + patience_);
+    return peers;
+  }
+
+  const Program& bind(const Blueprint& blueprint, const Call& call, std::span<const int> together) {
+    if (const auto found = programs_.find(blueprint.key); found != programs_.end()) return *found->second;
+    const plan::Plan plan = draw(blueprint, call);
+    peers_.connect(peers_in(plan), together, Clock::now() + patience_);
+    const bool message = blueprint.schedule == nullptr;
+    const plan::Collective collective{call.kind, ranks(), message ? 1 : blueprint.schedule->blocks(topology_),
+                                      call.root, message ? call.peer : 0};
+    const int widest = message ? 1 : blueprint.schedule->widest(topology_);
     auto program = std::make_unique<Program>(collective, plan, widest, peers_);
-    return *programs_.emplace(key, std::move(program)).first->second;
+    return *programs_.emplace(blueprint.key, std::move(program)).first->second;
   }
 
   const Reducer& reducer_;
@@ -409,13 +401,81 @@ class CommunicatorImpl final : public Communicator {
 
 CommunicatorImpl& impl(Communicator& communicator) noexcept { return static_cast<CommunicatorImpl&>(communicator); }
 
+/// A call of a batch.
+struct Item {
+  CommunicatorImpl* communicator = nullptr;
+  const Run* run = nullptr;
+  std::size_t index = 0;  // among the calls of its communicator in this batch
+};
+
+/// The ranks of `communicator`'s world for which `items` have calls.
+std::vector<int> ranks_among(std::span<const Item> items, const CommunicatorImpl& communicator) {
+  std::vector<int> ranks;
+  for (const Item& item : items) {
+    if (item.communicator->same_world(communicator)) ranks.push_back(item.communicator->rank());
+  }
+  return ranks;
+}
+
+/// Whether nobody ends before all have begun.
+bool needs_all(const Run& run) noexcept {
+  switch (static_cast<CollectiveKind>(run.signature().collective)) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all: return true;
+    default: return false;
+  }
+}
+
+/// Sees that a call waits for a rank of this very process that no thread is there to call for.
+class Stranded final : public Watch {
+ public:
+  explicit Stranded(std::span<const Item> items) noexcept : items_(items) {}
+  Status hopeless(const Run& run) const noexcept override {
+    const auto item = std::ranges::find_if(items_, [&](const Item& i) { return i.run == &run; });
+    if (item == items_.end() || item->communicator->siblings().empty() || !threads::only_this_one_acts()) return {};
+    try {
+      const std::vector<int> here = ranks_among(items_, *item->communicator);
+      const std::vector<int> waits_for = run.waits_for();
+      for (const int sibling : item->communicator->siblings()) {
+        if (std::ranges::find(here, sibling) != here.end()) continue;
+        const bool needed = needs_all(run) || std::ranges::find(waits_for, sibling) != waits_for.end();
+        if (needed) return {Code::invalid_usage, sibling};
+      }
+    } catch (const std::exception&) {
+      // No memory to look: the deadline of every wait is still there.
+    }
+    return {};
+  }
+
+ private:
+  std::span<const Item> items_;
+};
+
+bool CommunicatorImpl::run_again(const Call& call, std::uint64_t turn, Status& status) noexcept {
+  PreparedRun& prepared = *runs_.front();
+  if (turns_done_.load(std::memory_order_acquire) != turn || !prepared.serves(call) || !this->status().ok()) {
+    return false;
+  }
+  begin(prepared, call, true);
+  const Item item{this, &prepared.run, 0};
+  const Stranded watch(std::span(&item, 1));
+  Execution execution{&prepared.run, supervision(), {}};
+  if (!siblings().empty()) execution.supervision.watch = &watch;
+  Waiter waiter(style_, doorbell_, patience_);
+  execute(std::span(&execution, 1), waiter);
+  if (!execution.status.ok()) [[unlikely]] {
+    fail(prepared.run, execution.status);
+    execution.status = this->status();
+  }
+  status = execution.status;
+  end_turns(1);
+  return true;
+}
+
 /// The calls of a batch, with room for small ones in place.
 struct Batch {
-  struct Item {
-    CommunicatorImpl* communicator = nullptr;
-    const Run* run = nullptr;
-    bool first = false;  // of its communicator in this batch
-  };
   std::span<PendingCall> calls;
   std::span<Item> items;
   std::span<Execution> executions;
@@ -424,59 +484,86 @@ struct Batch {
 WaitStyle style_of(const Batch& batch, Patience patience) noexcept {
   if (patience == Patience::worker) return WaitStyle::polite;
   WaitStyle style = WaitStyle::spin;
-  for (const Batch::Item& item : batch.items) {
+  for (const Item& item : batch.items) {
     if (item.communicator->wait_style() != WaitStyle::spin) style = WaitStyle::yield;
   }
   return style;
 }
 
-/// Prepares every call whose communicator is well; a call that can't begin has a null run and its status.
-void prepare(Batch& batch) noexcept {
+/// Runs `action` for a call; what it throws fails the communicator and is the call's status.
+template <typename Action>
+void guard(const Item& item, Execution& execution, Action&& action) noexcept {
+  try {
+    action();
+  } catch (const Error& error) {
+    item.communicator->fail(error);
+    execution.status = {error.code(), -1};
+  } catch (const std::exception& error) {
+    item.communicator->fail(Error(Code::system_error, std::string("no memory for a call: ") + error.what()));
+    execution.status = {Code::system_error, -1};
+  }
+}
+
+/// Waits for the turns of all calls, and starts opening the links that several communicators need before it waits for
+/// any: their other ends may be here, or wait for links of one another.
+void take_up(Batch& batch) noexcept {
   for (std::size_t i = 0; i < batch.calls.size(); ++i) {
     PendingCall& call = batch.calls[i];
-    Batch::Item& item = batch.items[i];
-    Execution& execution = batch.executions[i];
+    Item& item = batch.items[i];
     item.communicator = &impl(*call.communicator);
-    std::size_t index = 0;
-    std::size_t same = 0;
-    for (std::size_t j = 0; j < batch.calls.size(); ++j) {
-      if (batch.calls[j].communicator != call.communicator) continue;
-      index += j < i ? 1 : 0;
-      ++same;
-    }
-    item.first = index == 0;
-    execution.supervision = item.communicator->supervision();
-    if (item.first && !item.communicator->wait_for_turn(call.turn)) {
+    item.index = static_cast<std::size_t>(
+        std::count_if(batch.calls.begin(), batch.calls.begin() + static_cast<std::ptrdiff_t>(i),
+                      [&](const PendingCall& earlier) { return earlier.communicator == call.communicator; }));
+    batch.executions[i].supervision = item.communicator->supervision();
+    if (item.index == 0 && !item.communicator->wait_for_turn(call.turn)) {
       item.communicator->fail(Error(Code::timeout, "timed out waiting for earlier calls on this communicator"));
     }
+  }
+  if (batch.calls.size() == 1) return;
+  for (std::size_t i = 0; i < batch.calls.size(); ++i) {
+    const Item& item = batch.items[i];
+    if (!item.communicator->status().ok()) continue;
+    guard(item, batch.executions[i], [&] { item.communicator->want_links(batch.calls[i].call, item.index); });
+  }
+}
+
+/// Prepares every call whose communicator is well; a call that can't begin has a null run and its status.
+void prepare(Batch& batch) noexcept {
+  take_up(batch);
+  for (std::size_t i = 0; i < batch.calls.size(); ++i) {
+    const PendingCall& call = batch.calls[i];
+    Item& item = batch.items[i];
+    Execution& execution = batch.executions[i];
     if (execution.status = item.communicator->status(); !execution.status.ok()) continue;
-    try {
-      execution.run = &item.communicator->prepare(call.call, index, same == 1);
+    const bool alone = std::ranges::count(batch.calls, call.communicator, &PendingCall::communicator) == 1;
+    guard(item, execution, [&] {
+      const auto together = [&] { return ranks_among(batch.items, *item.communicator); };
+      execution.run = &item.communicator->prepare(call.call, item.index, alone, together);
       item.run = execution.run;
-    } catch (const Error& error) {
-      item.communicator->fail(error);
-      execution.status = {error.code(), -1};
-    } catch (const std::exception& error) {
-      item.communicator->fail(Error(Code::system_error, std::string("no memory for a call: ") + error.what()));
-      execution.status = {Code::system_error, -1};
-    }
+    });
   }
 }
 
 Status run_batch(Batch& batch, Patience patience) noexcept {
   prepare(batch);
   std::chrono::nanoseconds wait = std::chrono::hours(24 * 365);
-  for (const Batch::Item& item : batch.items) wait = std::min(wait, item.communicator->patience());
+  const Stranded watch(batch.items);
+  for (std::size_t i = 0; i < batch.items.size(); ++i) {
+    const CommunicatorImpl& communicator = *batch.items[i].communicator;
+    wait = std::min(wait, communicator.patience());
+    const bool watched = patience == Patience::caller && !communicator.siblings().empty();
+    if (watched) batch.executions[i].supervision.watch = &watch;
+  }
   Waiter waiter(style_of(batch, patience), control::doorbell(), wait);
   execute(batch.executions, waiter);
   Status first;
   for (std::size_t i = 0; i < batch.items.size(); ++i) {
-    Batch::Item& item = batch.items[i];
+    Item& item = batch.items[i];
     const Status status = batch.executions[i].status;
     if (!status.ok() && item.run != nullptr) item.communicator->fail(*item.run, status);
     if (first.ok() && !status.ok()) first = item.communicator->status();
   }
-  for (const Batch::Item& item : batch.items) item.communicator->end_turns(1);
+  for (const Item& item : batch.items) item.communicator->end_turns(1);
   return first;
 }
 
@@ -490,12 +577,12 @@ std::unique_ptr<Communicator> make_communicator(const control::Membership& membe
 Status run_calls(std::span<PendingCall> calls, Patience patience) noexcept {
   constexpr std::size_t in_place = 8;
   if (calls.size() <= in_place) {
-    std::array<Batch::Item, in_place> items;
+    std::array<Item, in_place> items;
     std::array<Execution, in_place> executions;
     Batch batch{calls, std::span(items).first(calls.size()), std::span(executions).first(calls.size())};
     return run_batch(batch, patience);
   }
-  std::vector<Batch::Item> items(calls.size());
+  std::vector<Item> items(calls.size());
   std::vector<Execution> executions(calls.size());
   Batch batch{calls, items, executions};
   return run_batch(batch, patience);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/threads.h"
 #include "control/bytes.h"
 #include "control/fork_guard.h"
 
@@ -39,6 +40,10 @@ std::string quoted(const Transport& transport) {
   return text;
 }
 
+bool contains(std::span<const int> ranks, int rank) { return std::ranges::find(ranks, rank) != ranks.end(); }
+
+constexpr int look_up_ms = 50;
+
 bool holds(const Offer& offer, const Transport& transport) {
   return offer.transports.find(quoted(transport)) != std::string::npos;
 }
@@ -53,6 +58,10 @@ Peers::Peers(const control::Membership& membership, std::vector<std::unique_ptr<
       peers_(membership.members.size()) {
   for (std::size_t i = 0; peers_[rank()].connection == nullptr && i < transports_.size(); ++i) {
     peers_[rank()].connection = transports_[i]->open_self();
+  }
+  for (const control::Member& member : membership_.members) {
+    const bool here = member.listener == membership_.members[rank()].listener;
+    if (here && member.rank != rank()) siblings_.push_back(member.rank);
   }
   control::Mesh::Hooks hooks;
   hooks.opened = [this](int peer, Wire& wire) { guard(peer, [&] { opened(peer, wire); }); };
@@ -75,14 +84,34 @@ bool Peers::has_left(int rank) const {
   return peers_[rank].left;
 }
 
-void Peers::connect(std::span<const int> peers, control::Deadline deadline) {
+std::string Peers::stranded(int sibling) const {
+  return describe(sibling) +
+         " is in this same process, and no other thread is there to make its call: a thread that calls for several "
+         "ranks must put the calls between ncclGroupStart and ncclGroupEnd";
+}
+
+int Peers::unopened_sibling(std::span<const int> peers, std::span<const int> together) const {
+  for (const int peer : peers) {
+    const bool ours_to_wait = peer < rank() && peers_[peer].connection == nullptr;
+    if (ours_to_wait && contains(siblings_, peer) && !contains(together, peer)) {
+      return threads::only_this_one_acts() ? peer : -1;
+    }
+  }
+  return -1;
+}
+
+void Peers::want(std::span<const int> peers) {
+  for (const int peer : peers) {
+    if (peer != rank()) mesh_->want(peer);
+  }
+}
+
+void Peers::connect(std::span<const int> peers, std::span<const int> together, control::Deadline deadline) {
   std::unique_lock lock(mutex_);
   const auto open = [&](int peer) { return peers_[peer].connection != nullptr && peers_[peer].connection->ready(); };
   if (std::all_of(peers.begin(), peers.end(), open)) return;
   lock.unlock();
-  for (const int peer : peers) {
-    if (peer != rank()) mesh_->want(peer);
-  }
+  want(peers);
   lock.lock();
   for (;;) {
     if (failed_.load(std::memory_order_acquire) != 0) throw Error(static_cast<Code>(failed_.load()), sentence_);
@@ -93,7 +122,13 @@ void Peers::connect(std::span<const int> peers, control::Deadline deadline) {
       missing += (missing.empty() ? "" : ", ") + describe(peer);
     }
     if (missing.empty()) return;
-    if (changed_.wait_until(lock, deadline) == std::cv_status::timeout && control::Clock::now() >= deadline) {
+    if (const int peer = unopened_sibling(peers, together); peer >= 0) {
+      throw Error(Code::invalid_usage, stranded(peer));
+    }
+    // Threads come and go without a notice.
+    const control::Deadline look = control::Clock::now() + std::chrono::milliseconds(look_up_ms);
+    changed_.wait_until(lock, siblings_.empty() ? deadline : std::min(look, deadline));
+    if (control::Clock::now() >= deadline) {
       throw Error(Code::timeout, "timed out opening links to " + missing + "; RONDO_TIMEOUT sets the limit");
     }
   }

@@ -37,10 +37,17 @@ class Peers final : public Links {
   int ranks() const noexcept { return static_cast<int>(membership_.members.size()); }
   const control::Membership& membership() const noexcept { return membership_; }
   std::string describe(int rank) const;  // "rank 2 (host, pid 123)"
+  /// The other ranks of this very process.
+  const std::vector<int>& siblings() const noexcept { return siblings_; }
+  /// Why a call that needs `sibling` cannot go on, and what to do.
+  std::string stranded(int sibling) const;
   bool has_left(int rank) const;
 
-  /// Opens what is not open yet; blocks until all are, the communicator fails, or `deadline`.  Throws Error.
-  void connect(std::span<const int> peers, control::Deadline deadline);
+  /// Starts opening what is not open yet, as far as it is for this rank to start.
+  void want(std::span<const int> peers);
+  /// The same, and blocks until all are open, the communicator fails, or `deadline`.  `together`: the siblings whose
+  /// calls this thread is making, too.  Throws Error.
+  void connect(std::span<const int> peers, std::span<const int> together, control::Deadline deadline);
 
   SendEnd& send_end(int peer, int lane) override { return peers_[peer].connection->send_end(lane); }
   ReceiveEnd& receive_end(int peer, int lane) override { return peers_[peer].connection->receive_end(lane); }
@@ -67,12 +74,15 @@ class Peers final : public Links {
   void agree(int peer, const Frame& offer);
   void received(int peer, Frame& frame);
   void left(int peer);
+  /// The sibling that is to start opening its pair with this rank and has no thread to do so, or -1.
+  int unopened_sibling(std::span<const int> peers, std::span<const int> together) const;
   /// Runs `action` on the control thread's behalf: what it throws fails the communicator.
   void guard(int peer, const std::function<void()>& action) noexcept;
 
   const control::Membership membership_;
   std::vector<std::unique_ptr<Transport>> transports_;
   const LinkPolicy policy_;
+  std::vector<int> siblings_;
   mutable std::mutex mutex_;  // guards peers_' pointers and flags while they are set, and sentence_
   std::condition_variable changed_;
   std::vector<Peer> peers_;

@@ -12,6 +12,7 @@
 
 #include "base/limits.h"
 #include "base/result.h"
+#include "base/threads.h"
 #include "control.h"
 #include "control/fork_guard.h"
 #include "control/interfaces.h"
@@ -46,7 +47,11 @@ ControlThread::ControlThread() : doorbell_(Doorbell::create()), reception_(loop_
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    thread_ = std::thread([this] { loop_.run(); });
+    thread_ = std::thread([this] {
+      threads::idle_began();
+      loop_.run();
+      threads::idle_ended();
+    });
   } catch (const std::system_error& error) {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw Error(Code::system_error, std::string("cannot start the control thread: ") + error.what());

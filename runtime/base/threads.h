@@ -1,0 +1,18 @@
+// Which threads of this process could still start something: for telling a deadlock from a wait.
+//
+// A thread of the library that does nothing until another thread gives it work (the control thread; a queue's worker
+// with an empty queue) counts itself here.  All other threads are taken to be able to call anything at any time.
+#pragma once
+
+namespace rondo::threads {
+
+/// The calling thread, or one that only it can give work to, does nothing by itself from now on.
+void idle_began() noexcept;
+/// The opposite.  Called before the work is given, so that the count is never too high.
+void idle_ended() noexcept;
+
+/// Whether every thread but the calling one is idle in that sense.  Reads /proc: some microseconds.  False where it
+/// cannot be read.
+bool only_this_one_acts() noexcept;
+
+}  // namespace rondo::threads
