@@ -1,7 +1,8 @@
 // Every collective, algorithm, type and operator, with few and many ranks, elements and kinds of memory: exact results,
 // nothing written outside the buffers, inputs kept.  Cases are drawn by a seed that every rank shares.
 //
-// PRODUCTS_SEEDS: how many seeds (1).  PRODUCTS_RANKS_MAX: of the processes (9).
+// PRODUCTS_SEEDS: how many seeds (1).  PRODUCTS_RANKS_MAX: of the processes (9).  PRODUCTS_HOSTS: over how many hosts,
+// by NCCL_HOSTID and in turns, the processes are spread (1); more than one: without the cases of one process.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <memory>
@@ -245,11 +246,18 @@ constexpr const char* algorithms[] = {
     "hierarchical",
 };
 
+// How much a run covers; more in nightly, less where a sanitizer slows it.
+int seeds() { return environment_number("PRODUCTS_SEEDS", 1); }
+int cases() { return environment_number("PRODUCTS_CASES", 40); }
+int hosts() { return environment_number("PRODUCTS_HOSTS", 1); }
+int ranks_max() { return environment_number("PRODUCTS_RANKS_MAX", 9); }
+
 void run_products(Ranks how, int ranks, unsigned seed, int cases) {
   for (const char* algorithm : algorithms) {
     ::setenv("NCCL_ALGO", algorithm, 1);  // for the children
     const Shared<Meeting> meeting;
     const std::string trouble = run_ranks(how, ranks, [&](int rank) {
+      if (hosts() > 1) ::setenv("NCCL_HOSTID", ("host-" + std::to_string(rank % hosts())).c_str(), 1);
       const ncclComm_t comm = meeting->join(0, rank, ranks);
       run_cases(seed, cases, rank, ranks, comm);
       expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
@@ -260,11 +268,6 @@ void run_products(Ranks how, int ranks, unsigned seed, int cases) {
   }
 }
 
-// How much a run covers; more in nightly, less where a sanitizer slows it.
-int seeds() { return environment_number("PRODUCTS_SEEDS", 1); }
-int cases() { return environment_number("PRODUCTS_CASES", 40); }
-int ranks_max() { return environment_number("PRODUCTS_RANKS_MAX", 9); }
-
 TEST_CASE("collectives are exact between processes") {
   for (int seed = 1; seed <= seeds(); ++seed) {
     for (int ranks = 1; ranks <= ranks_max(); ++ranks) run_products(Ranks::processes, ranks, seed, cases() / 2);
@@ -272,6 +275,7 @@ TEST_CASE("collectives are exact between processes") {
 }
 
 TEST_CASE("collectives are exact between threads") {
+  if (hosts() > 1) return;
   for (int seed = 1; seed <= seeds(); ++seed) {
     for (const int ranks : {1, 2, 3, 5, 8}) {
       if (ranks <= ranks_max()) run_products(Ranks::threads, ranks, seed + 1000, cases() / 4);
@@ -280,6 +284,7 @@ TEST_CASE("collectives are exact between threads") {
 }
 
 TEST_CASE("collectives are exact between ranks of one thread, in groups") {
+  if (hosts() > 1) return;
   for (int seed = 1; seed <= seeds(); ++seed) {
     for (const int ranks : {1, 2, 3, 4, 7}) {
       const std::string trouble = run_ranks(Ranks::processes, 1, [&](int) {
