@@ -41,12 +41,19 @@ PARTS = {
     "trainer base": (r"tools/trainer/base/", []),
     "trainer data": (r"tools/trainer/data/", ["trainer base"]),
     "trainer report": (r"tools/trainer/report/", ["trainer base"]),
+    "data parallel": (r"tools/trainer/data_parallel/", ["nccl.h"]),
+    "torch adapter": (r"tools/trainer/adapter/", ["nccl.h", "data parallel"]),
+    "trainer": (r"tools/trainer/",
+                ["nccl.h", "trainer base", "trainer data", "trainer report", "data parallel", "torch adapter"]),
     "perf": (r"perf/", ["nccl.h"]),
     "tools": (r"tools/", ["nccl.h", "plan tool", "doctor tool", "tune tool", "info tool", "run tool"]),
     "docs": (r"docs/", ["nccl.h"]),
 }
 # Headers of CUDA and verbs, and the files that may include them: none yet.
 DEVICE_HEADERS = re.compile(r"(cuda|cublas|nvml|driver_types|infiniband/|rdma/)")
+# libtorch's headers, and the parts that may include them.
+TORCH_HEADERS = re.compile(r"(ATen|c10|torch)/")
+TORCH_PARTS = ("torch adapter", "trainer")
 STANDARD = re.compile(r"[a-z_0-9]+$")
 
 
@@ -79,6 +86,8 @@ def violations(path, lines, files):
         quote, name = found.groups()
         if DEVICE_HEADERS.match(name):
             yield number, f"{name}: CUDA and verbs headers appear only in their own files"
+        elif TORCH_HEADERS.match(name) and part not in TORCH_PARTS:
+            yield number, f"{name}: only the trainer and its adapter know torch"
         elif quote == "<":
             if part == "plan" and not STANDARD.match(name):
                 yield number, f"{name}: plans use only the standard library and base/"

@@ -34,6 +34,7 @@ CANARIES = [
     ("tools/run/a.cpp", OPEN + '#include "plan/plan.h"\n', "direction: run tool may not include"),
     ("runtime/queue.cpp", OPEN + '#include "tests/helper.h"\n', "direction: tests/helper.h: nothing includes tests"),
     ("runtime/group.cpp", OPEN + "#include <cuda_runtime.h>\n", "direction: cuda_runtime.h: CUDA and verbs"),
+    ("tools/trainer/data/a.cpp", OPEN + "#include <ATen/ATen.h>\n", "direction: ATen/ATen.h: only the trainer"),
     ("runtime/lost.cpp", OPEN, "direction: belongs to no part"),
     ("runtime/api_a.cpp", OPEN + '#include "nowhere.h"\n', "direction: nowhere.h is no file"),
     ("kernels/long.cpp", OPEN + "// " + "x" * 118 + "\n", "length: 121 columns"),

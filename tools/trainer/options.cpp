@@ -1,0 +1,162 @@
+// The flags of rondo-train, by CLI11: see options.h.
+#include "tools/trainer/options.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "rondo.h"
+#include "tools/trainer/data/open.h"
+
+namespace rondo::trainer {
+namespace {
+
+/// An option whose values are names of an enumeration's.
+template <typename Value>
+CLI::Option* add_choice(CLI::App& app, const std::string& name, Value& value, std::map<std::string, Value> choices,
+                        const std::string& help) {
+  const auto described = [choices, &value] {
+    for (const auto& [word, choice] : choices) {
+      if (choice == value) return word;
+    }
+    return std::string();
+  };
+  return app.add_option(name, value, help)
+      ->transform(CLI::CheckedTransformer(choices).description(""))
+      ->default_str(described());
+}
+
+void add_model(CLI::App& app, Options& options) {
+  const std::string group = "Model";
+  app.add_option("-a,--arch,--model", options.model, "resnet18, resnet34, resnet50, resnet101, resnet152")
+      ->check(CLI::IsMember({"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"}).description(""))
+      ->group(group);
+  app.add_option("--num-classes", options.classes, "0: those of the data")->check(CLI::NonNegativeNumber)->group(group);
+  app.add_option("--width", options.width, "channels of the stem")->check(CLI::Range(8, 1024))->group(group);
+  add_choice(app, "--stem", options.stem,
+             {{"auto", Stem::automatic}, {"imagenet", Stem::imagenet}, {"small", Stem::small}},
+             "imagenet: 7x7, stride 2, and a pool; small: 3x3; auto: small below 64 pixels")
+      ->group(group);
+  add_choice(app, "--norm", options.norm, {{"batch", Norm::batch}, {"group", Norm::group}, {"sync", Norm::sync}},
+             "batch, group (at most 32 groups), or sync: batch over all ranks")
+      ->group(group);
+  app.add_flag("--channels-last", options.channels_last, "keep channels beside each other")->group(group);
+  app.add_flag("--grad-checkpointing", options.recompute, "keep a block's input only, and compute the rest again")
+      ->group(group);
+  app.add_option("--dtype", options.type, "float32, float64: of parameters")
+      ->check(CLI::IsMember({"float32", "float64"}).description(""))
+      ->group(group);
+  app.add_option("--device", options.device, "where tensors live, as torch names it")->group(group);
+}
+
+void add_data(CLI::App& app, Options& options) {
+  const std::string group = "Data";
+  std::string kinds;
+  for (const std::string& kind : data::kinds()) kinds += (kinds.empty() ? "" : ", ") + kind;
+  app.add_option("--data,--dataset", options.data, kinds)->group(group);
+  app.add_option("--data-dir", options.data_path, "file or folder of the data")->group(group);
+  app.add_option("--image,--img-size", options.image, "height and width in pixels; 0: the data's own, or 224")
+      ->check(CLI::Range(0, 4096))
+      ->group(group);
+  app.add_option("--train-num-samples", options.train_count, "only the first so many images; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_option("--val-num-samples", options.test_count, "the same for evaluation")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_option("-b,--batch-size,--batch", options.batch, "images a rank and pass")
+      ->check(CLI::Range(1, 1 << 20))
+      ->group(group);
+  app.add_option("-j,--workers", options.workers, "threads that load; 0: the one that trains")
+      ->check(CLI::Range(0, 256))
+      ->group(group);
+}
+
+void add_rate(CLI::App& app, Options& options) {
+  const std::string group = "Learning rate";
+  app.add_option("--lr", options.rate, "0: --lr-base * global batch / --lr-base-size")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_option("--lr-base", options.rate_base, "")->check(CLI::NonNegativeNumber)->group(group);
+  app.add_option("--lr-base-size", options.rate_base_size, "")->check(CLI::PositiveNumber)->group(group);
+  add_choice(app, "--sched", options.schedule,
+             {{"cosine", Schedule::cosine}, {"step", Schedule::step}, {"none", Schedule::constant}},
+             "cosine (to --min-lr), step (--decay-epochs, --decay-rate), none")
+      ->group(group);
+  app.add_option("--warmup-epochs", options.warmup_epochs, "linear, from --warmup-lr")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_option("--warmup-lr", options.warmup_rate, "")->check(CLI::NonNegativeNumber)->group(group);
+  app.add_option("--min-lr", options.rate_min, "")->check(CLI::NonNegativeNumber)->group(group);
+  app.add_option("--decay-epochs", options.decay_epochs, "")->check(CLI::PositiveNumber)->group(group);
+  app.add_option("--decay-rate", options.decay_factor, "")->check(CLI::PositiveNumber)->group(group);
+}
+
+void add_training(CLI::App& app, Options& options) {
+  const std::string group = "Training";
+  add_choice(app, "--parallel", options.parallel, {{"none", Parallel::none}},
+             "none: each rank trains a model of its own")
+      ->group(group);
+  app.add_option("--epochs", options.epochs, "")->check(CLI::Range(1, 1 << 20))->group(group);
+  app.add_option("--max-steps", options.steps_max, "0: as many as the epochs have")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_option("--seed", options.seed, "of everything random")->group(group);
+  app.add_option("--grad-accum-steps", options.accumulation, "passes before an update")
+      ->check(CLI::Range(1, 1 << 16))
+      ->group(group);
+  app.add_option("--momentum", options.momentum, "")->check(CLI::Range(0.0, 1.0).description(""))->group(group);
+  app.add_option("--wd,--weight-decay", options.weight_decay, "")->check(CLI::NonNegativeNumber)->group(group);
+  app.add_flag("!--no-norm-decay", options.decay_all, "no weight decay on norms and biases")->group(group);
+  app.add_flag("--nesterov", options.nesterov, "")->group(group);
+  app.add_option("--smoothing", options.smoothing, "of labels")
+      ->check(CLI::Range(0.0, 1.0).description(""))
+      ->group(group);
+  app.add_option("--mixup", options.mixup, "alpha; 0: none")->check(CLI::NonNegativeNumber)->group(group);
+  app.add_option("--clip-grad", options.clip, "limit of the gradients' norm; 0: none")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_option("--loss-scale", options.loss_scale, "at the start, with --amp-dtype float16")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  app.add_option("--threads", options.threads, "of a rank's computation")->check(CLI::Range(1, 1024))->group(group);
+  app.add_flag("-e,--evaluate", options.evaluate_only, "no training")->group(group);
+  app.add_option("--log-interval", options.log_interval, "steps between lines")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+}
+
+}  // namespace
+
+CommandLine read_options(int argc, char** argv) {
+  CommandLine line;
+  Options& options = line.options;
+  CLI::App app("Trains a ResNet on one or several ranks: rondo run -n RANKS -- rondo-train [OPTIONS]", "rondo-train");
+  app.set_version_flag("--version", rondoGetVersion());
+  app.option_defaults()->always_capture_default();
+  app.get_formatter()->column_width(36);
+  bool mixed = false;
+  bool averaged = false;
+  double average_decay = 0.9998;
+  Precision mixed_type = Precision::bf16;
+  add_model(app, options);
+  add_data(app, options);
+  add_rate(app, options);
+  add_training(app, options);
+  const std::string group = "Training";
+  app.add_flag("--amp", mixed, "compute in --amp-dtype where that is safe")->group(group);
+  add_choice(app, "--amp-dtype", mixed_type, {{"bfloat16", Precision::bf16}, {"float16", Precision::fp16}}, "")
+      ->group(group);
+  app.add_flag("--model-ema", averaged, "average the model; evaluate the average")->group(group);
+  app.add_option("--model-ema-decay", average_decay, "")->check(CLI::Range(0.0, 1.0).description(""))->group(group);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    line.done = true;
+    line.status = app.exit(error) == 0 ? 0 : 2;
+  }
+  if (mixed) options.precision = mixed_type;
+  if (averaged) options.average_decay = average_decay;
+  return line;
+}
+
+}  // namespace rondo::trainer

@@ -1,0 +1,67 @@
+// The ranks of a training: see team.h.
+#include "tools/trainer/team.h"
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+
+#include "rondo.h"
+
+namespace rondo::trainer {
+namespace {
+
+void check(ncclResult_t result, ncclComm_t comm) {
+  if (result == ncclSuccess) return;
+  const std::string text = ncclGetLastError(comm);
+  throw Error(text.empty() ? ncclGetErrorString(result) : text);
+}
+
+/// Whether a launcher says which rank this is: the variables of docs/launchers.md.
+bool launched() {
+  constexpr std::array names{"RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_STEP_NUM_TASKS"};
+  for (const char* name : names) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Team::Team() {
+  if (launched()) {
+    check(rondoCommInitFromEnv(&comm_), nullptr);
+  } else {
+    check(ncclCommInitAll(&comm_, 1, nullptr), nullptr);
+  }
+  check(ncclCommUserRank(comm_, &rank_), comm_);
+  check(ncclCommCount(comm_, &ranks_), comm_);
+}
+
+Team::~Team() {
+  if (comm_ != nullptr) ncclCommAbort(comm_);
+}
+
+void Team::finish() {
+  const ncclComm_t comm = comm_;
+  comm_ = nullptr;
+  check(ncclCommDestroy(comm), nullptr);
+}
+
+void Team::sum(std::span<double> values) {
+  check(ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat64, ncclSum, comm_, nullptr), comm_);
+}
+
+void Team::broadcast(std::vector<std::byte>& bytes) {
+  std::uint64_t count = bytes.size();
+  check(ncclBroadcast(&count, &count, 1, ncclUint64, 0, comm_, nullptr), comm_);
+  bytes.resize(count);
+  if (count > 0) check(ncclBroadcast(bytes.data(), bytes.data(), count, ncclUint8, 0, comm_, nullptr), comm_);
+}
+
+std::vector<double> Team::gather(std::span<const double> values) {
+  std::vector<double> all(values.size() * static_cast<std::size_t>(ranks_));
+  check(ncclAllGather(values.data(), all.data(), values.size(), ncclFloat64, comm_, nullptr), comm_);
+  return all;
+}
+
+}  // namespace rondo::trainer

@@ -1,0 +1,48 @@
+// The ranks of a training: those that a launcher started, or this process alone.  Small sums and broadcasts over them,
+// which block.  What fails throws Error, with the library's sentence.  Knows no torch.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "nccl.h"
+
+namespace rondo::trainer {
+
+/// Its text is a sentence for the user.
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Team {
+ public:
+  /// Joins the other ranks if the environment names a rank (docs/launchers.md); blocks until all are there.
+  Team();
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  ncclComm_t comm() const { return comm_; }
+
+  /// The sum over ranks, in place, the same bits on every rank.
+  void sum(std::span<double> values);
+  /// The bytes of rank 0 (others' are replaced).
+  void broadcast(std::vector<std::byte>& bytes);
+  /// Every rank's values one after another; all give equally many.
+  std::vector<double> gather(std::span<const double> values);
+
+  /// Ends the communicator in order: every rank has to.  Without it, other ranks see this one leave.
+  void finish();
+
+ private:
+  ncclComm_t comm_ = nullptr;
+  int rank_ = 0;
+  int ranks_ = 1;
+};
+
+}  // namespace rondo::trainer
