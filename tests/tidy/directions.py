@@ -40,13 +40,14 @@ PARTS = {
     "run tool": (r"tools/run/", ["base"]),
     "trainer base": (r"tools/trainer/base/", []),
     "trainer data": (r"tools/trainer/data/", ["trainer base"]),
-    "trainer report": (r"tools/trainer/report/", ["trainer base"]),
+    "chart": (r"tools/plot/chart\.", []),
+    "trainer report": (r"tools/trainer/report/", ["trainer base", "chart"]),
     "data parallel": (r"tools/trainer/data_parallel/", ["nccl.h"]),
     "torch adapter": (r"tools/trainer/adapter/", ["nccl.h", "data parallel"]),
     "trainer": (r"tools/trainer/",
                 ["nccl.h", "trainer base", "trainer data", "trainer report", "data parallel", "torch adapter"]),
     "perf": (r"perf/", ["nccl.h"]),
-    "tools": (r"tools/", ["nccl.h", "plan tool", "doctor tool", "tune tool", "info tool", "run tool"]),
+    "tools": (r"tools/", ["nccl.h", "plan tool", "doctor tool", "tune tool", "info tool", "run tool", "chart"]),
     "docs": (r"docs/", ["nccl.h"]),
 }
 # Headers of CUDA and verbs, and the files that may include them: none yet.

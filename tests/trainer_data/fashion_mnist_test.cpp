@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "tests/trainer_data/folder.h"
+#include "tests/folder.h"
 
 using namespace rondo::data;
 using rondo::test::Folder;

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "tests/trainer_data/folder.h"
+#include "tests/folder.h"
 #include "tools/trainer/data/synthetic.h"
 
 using namespace rondo::data;

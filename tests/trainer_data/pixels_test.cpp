@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include "tests/trainer_data/folder.h"
+#include "tests/folder.h"
 #include "tools/trainer/data/augmentation.h"
 #include "tools/trainer/data/memory_dataset.h"
 #include "tools/trainer/data/open.h"

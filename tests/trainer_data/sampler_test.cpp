@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "tests/trainer_data/folder.h"
+#include "tests/folder.h"
 #include "tools/trainer/data/random.h"
 
 using namespace rondo::data;

@@ -62,7 +62,7 @@ struct Axis {
 /// The least and the largest of all points' sizes (`&Point::first`) or values (`&Point::second`).
 using Point = std::pair<double, double>;
 Point range_of(const Chart& chart, double Point::*coordinate) {
-  Point range{INFINITY, 0};
+  Point range{INFINITY, -INFINITY};
   for (const Series& series : chart.series) {
     for (const Point& point : series.points) {
       range.first = std::min(range.first, point.*coordinate);
@@ -72,7 +72,7 @@ Point range_of(const Chart& chart, double Point::*coordinate) {
   return range;
 }
 
-Axis sizes_axis(const Chart& chart) {
+Axis bytes_axis(const Chart& chart) {
   auto [low, high] = range_of(chart, &Point::first);
   if (high <= low) high = low * 2;
   Axis axis{low, high, left, width - right, true, {}};
@@ -92,15 +92,25 @@ double round_step(double range, int count) {
   return 10 * power;
 }
 
+/// From a round number at or below the least to one at or above the largest.
+Axis numbers_axis(double low, double high, double at_low, double at_high) {
+  if (high <= low) high = low + 1;
+  const double step = round_step(high - low, 8);
+  Axis axis{std::floor(low / step) * step, std::ceil(high / step) * step, at_low, at_high, false, {}};
+  for (double tick = axis.low; tick <= axis.high + step / 1e4; tick += step) axis.ticks.push_back(tick);
+  return axis;
+}
+
+Axis places_axis(const Chart& chart) {
+  if (chart.place == Place::bytes) return bytes_axis(chart);
+  const auto [low, high] = range_of(chart, &Point::first);
+  return numbers_axis(low, high, left, width - right);
+}
+
 Axis values_axis(const Chart& chart) {
   const auto [low, high] = range_of(chart, &Point::second);
-  Axis axis{0, high > 0 ? high : 1, height - bottom, top, chart.logarithmic, {}};
-  if (!chart.logarithmic) {
-    const double step = round_step(axis.high, 8);
-    axis.high = std::ceil(axis.high / step) * step;
-    for (double tick = 0; tick <= axis.high * 1.0001; tick += step) axis.ticks.push_back(tick);
-    return axis;
-  }
+  if (!chart.logarithmic) return numbers_axis(std::min(low, 0.0), high, height - bottom, top);
+  Axis axis{0, 0, height - bottom, top, true, {}};
   axis.low = std::pow(10, std::floor(std::log10(low)));
   axis.high = std::max(std::pow(10, std::ceil(std::log10(high))), axis.low * 10);
   for (double tick = axis.low; tick <= axis.high * 1.0001; tick *= 10) axis.ticks.push_back(tick);
@@ -117,51 +127,69 @@ std::string label(double x, double y, const char* anchor, const std::string& tex
          escaped(text) + "</text>\n";
 }
 
-std::string axes(const Axis& sizes, const Axis& values) {
+std::string place_text(Place place, double value) {
+  return place == Place::bytes ? size_text(value) : number("%g", value);
+}
+
+std::string axes(Place place, const Axis& places, const Axis& values) {
   std::string svg = "<g stroke='#ddd'>\n";
-  for (const double tick : sizes.ticks) svg += line(sizes.place(tick), top, sizes.place(tick), height - bottom);
+  for (const double tick : places.ticks) svg += line(places.place(tick), top, places.place(tick), height - bottom);
   for (const double tick : values.ticks) svg += line(left, values.place(tick), width - right, values.place(tick));
   svg += "</g>\n";
   const double below = height - bottom + 18;
-  for (const double tick : sizes.ticks) svg += label(sizes.place(tick), below, "middle", size_text(tick));
+  for (const double tick : places.ticks) svg += label(places.place(tick), below, "middle", place_text(place, tick));
   for (const double tick : values.ticks) svg += label(left - 8, values.place(tick) + 4, "end", number("%g", tick));
   return svg;
 }
 
-std::string curve(const Series& series, const char* colour, const Axis& sizes, const Axis& values) {
+std::string curve(const Series& series, Place place, const char* colour, const Axis& places, const Axis& values) {
   std::string points;
   std::string dots;
-  for (const auto& [bytes, value] : series.points) {
-    const std::string x = number("%.1f", sizes.place(bytes));
+  for (const auto& [at, value] : series.points) {
+    const std::string x = number("%.1f", places.place(at));
     const std::string y = number("%.1f", values.place(value));
     points.append(x).append(",").append(y).append(" ");
     dots.append("<circle cx='").append(x).append("' cy='").append(y).append("' r='3'><title>");
-    dots += escaped(series.name) + ", " + size_text(bytes) + ": " + number("%g", value) + "</title></circle>\n";
+    dots += escaped(series.name) + ", " + place_text(place, at) + ": " + number("%g", value) + "</title></circle>\n";
   }
   std::string svg = "<g stroke='none' fill='" + std::string(colour) + "'>\n" + dots + "</g>\n";
   return svg + "<polyline fill='none' stroke='" + colour + "' stroke-width='2' points='" + points + "'/>\n";
 }
 
-}  // namespace
+std::string head(double all_height) {
+  return "<svg xmlns='http://www.w3.org/2000/svg' width='" + number("%g", width) + "' height='" +
+         number("%g", all_height) + "' viewBox='0 0 " + number("%g ", width) + number("%g", all_height) +
+         "' font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' fill='white'/>\n";
+}
 
-std::string draw(const Chart& chart) {
-  const Axis sizes = sizes_axis(chart);
+std::string body(const Chart& chart) {
+  const Axis places = places_axis(chart);
   const Axis values = values_axis(chart);
-  std::string svg = "<svg xmlns='http://www.w3.org/2000/svg' width='" + number("%g", width) + "' height='" +
-                    number("%g", height) + "' viewBox='0 0 " + number("%g ", width) + number("%g", height) +
-                    "' font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' fill='white'/>\n";
-  svg += "<g font-size='16'>" + label(width / 2, 26, "middle", chart.title) + "</g>\n";
-  svg += axes(sizes, values);
-  svg += label(width / 2, height - bottom + 38, "middle", "size");
+  std::string svg = "<g font-size='16'>" + label(width / 2, 26, "middle", chart.title) + "</g>\n";
+  svg += axes(chart.place, places, values);
+  svg += label(width / 2, height - bottom + 38, "middle", chart.place_name);
   svg += "<g transform='rotate(-90 20 " + number("%g", height / 2) + ")'>" +
          label(20, height / 2, "middle", chart.value_name) + "</g>\n";
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
     const char* const colour = colours[i % colours.size()];
-    svg += curve(chart.series[i], colour, sizes, values);
+    svg += curve(chart.series[i], chart.place, colour, places, values);
     const double y = top + 16 + 18 * static_cast<double>(i);
     svg += "<g stroke='" + std::string(colour) + "' stroke-width='2'>";
     svg += line(left + 12, y - 4, left + 36, y - 4) + "</g>";
     svg += label(left + 42, y, "start", chart.series[i].name);
+  }
+  return svg;
+}
+
+}  // namespace
+
+std::string draw(const Chart& chart) { return draw_all({&chart, 1}); }
+
+std::string draw_all(std::span<const Chart> charts) {
+  std::string svg = head(height * static_cast<double>(charts.size()));
+  for (std::size_t i = 0; i < charts.size(); ++i) {
+    svg += "<g transform='translate(0 " + number("%g", height * static_cast<double>(i)) + ")'>\n" + body(charts[i]) +
+           "</g>\n";
   }
   return svg + "</svg>\n";
 }

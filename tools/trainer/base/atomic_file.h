@@ -1,5 +1,6 @@
 // A file that appears whole or not at all: written beside its place as PATH.part-PID, flushed to the disk, and renamed.
-// Whoever reads PATH sees the old contents or the new ones; a full disk leaves the old ones, and no half file.
+// Whoever reads PATH sees the old contents or the new ones; a full disk leaves the old ones, and no half file.  What a
+// symbolic link means is replaced, not the link; a device or a pipe is written directly.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +33,7 @@ class AtomicFile {
   [[noreturn]] void fail(const char* doing) const;
 
   std::string path_;
-  std::string temporary_;
+  std::string temporary_;  // path_ itself if that is no place for a file
   int descriptor_ = -1;
 };
 
