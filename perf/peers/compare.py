@@ -1,157 +1,201 @@
 #!/usr/bin/env python3
-"""Rondo's collectives beside Open MPI's, MPICH's and (all-reduce) Gloo's, in one run.
+"""Rondo's collectives beside other libraries', in one run: one table, one CSV, one plot.
 
 Every contender runs the same loop (loop.h); contenders take turns in rounds, so that what the machine does meanwhile
-meets all of them.  Prints one Markdown table: the median over the rounds of a call's time (itself the median of 7
-loops of the slowest rank), and Rondo's ratio to the best peer. Setting: 2 ranks
-are bound to a core each; more ranks than cores are unbound, and Open MPI is told that they share cores (MPICH cannot
-be told: 8 bytes between 4 ranks of 2 cores did not end in 20 s).  With --transport tcp every contender is held to TCP
-over the loopback interface (Open MPI by `--mca btl tcp,self`); Gloo has nothing else.
+meets all of them.  The table holds medians over the rounds of a call's time (itself the median of 7 loops of the
+slowest rank), and Rondo's ratio to the fastest peer at that size.  Each peer runs with its defaults and, `tuned`, with
+its best documented setting: contenders.py.  Up to as many ranks as cores are bound to a core each.
+
+--transport tcp holds every contender to TCP over the loopback interface; hosts runs one rank a host, hosts made of
+namespaces (needs root).  A contender that fails, or does not end in --patience seconds, is left out from then on for
+that number of ranks and kind of data, with one sentence.  --from draws what earlier runs wrote by --csv, all rounds
+together, and measures nothing.
 """
 import argparse
-import csv
+import contextlib
 import os
-import shutil
-import statistics
+import signal
 import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+import contenders
+import places
+import report
+
 SIZES = "8,64,512,4096,32768,262144,2097152,16777216,134217728"
-COLLECTIVES = "all_reduce,reduce_scatter,all_gather,broadcast,reduce,gather,scatter,alltoall,sendrecv"
-PEERS = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo"}
-TCP_ALONE = ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]
 
 
-def rondo_run(arguments, ranks, bound, variables, command):
-    """`rondo run`, which gives Gloo's ranks their numbers, too."""
-    settings = [word for variable in variables for word in ("--env", variable)]
-    return [os.path.join(arguments.build, "tools", "rondo"), "run", "-n", str(ranks), "--bind",
-            "core" if bound else "none", *settings, "--", *command]
+def say(words):
+    print("compare.py: " + words, file=sys.stderr, flush=True)
 
 
-def compile_peer(peer, folder):
-    """The peer's driver, made in the folder."""
-    driver = os.path.join(folder, peer)
-    if peer == "gloo":
-        if not os.path.exists("/usr/include/gloo/allreduce.h"):
-            sys.exit("compare.py: Gloo is not installed; `tools/dev peers` installs it")
-        command = ["g++", "-O3", "-std=c++17", os.path.join(HERE, "gloo_all_reduce.cc"), "-o", driver, "-lgloo"]
-    else:
-        if not shutil.which("mpicc." + peer):
-            sys.exit(f"compare.py: mpicc.{peer} is not installed; `tools/dev peers` installs Open MPI")
-        command = ["mpicc." + peer, "-std=gnu11", "-O3", os.path.join(HERE, "mpi_collectives.c"), "-o", driver]
-    subprocess.run(command, check=True)
-    return driver
+class Failed(Exception):
+    """A contender's run is void."""
 
 
-def peer_command(peer, driver, arguments, folder, ranks, bound, mode):
-    """How one peer runs: each rank on a core of its own, or sharing cores."""
-    work = [driver, arguments.collectives, arguments.sizes, mode]
-    if peer == "gloo":
-        store = tempfile.mkdtemp(dir=folder)
-        return rondo_run(arguments, ranks, bound, ["GLOO_STORE=" + store, "GLOO_INTERFACE=lo"], work)
-    if peer == "openmpi":
-        placing = ["--bind-to", "core"] if bound else ["--bind-to", "none", "--oversubscribe"]
-        network = TCP_ALONE if arguments.transport == "tcp" else []
-        return ["mpirun.openmpi", "--allow-run-as-root", "-n", str(ranks), *placing, *network, *work]
-    return ["mpirun.mpich", "-bind-to", "core" if bound else "none", "-n", str(ranks), *work]
+def peers_of(words):
+    if words in ("all", "none"):
+        return list(contenders.PEERS) if words == "all" else []
+    return words.split(",")
 
 
-def contenders(arguments, folder):
-    """name: function of (ranks, bound, mode) that gives a command."""
+def starters(arguments, folder):
+    """{name: (collectives it has or () for all, function of (place, ranks, mode, collectives) that gives commands)}"""
     result = {}
-    for peer in arguments.peers.split(","):
-        driver = compile_peer(peer, folder)
-        result[PEERS[peer]] = lambda ranks, bound, mode, peer=peer, driver=driver: peer_command(
-            peer, driver, arguments, folder, ranks, bound, mode)
+    for key in peers_of(arguments.peers):
+        if why := contenders.missing(key):
+            say(f"{why}: left out (`tools/dev peers` installs it)")
+            continue
+        add_peer(result, key, contenders.compile_driver(key, folder), arguments)
     driver = os.path.join(arguments.build, "perf", "peers", "rondo_collectives")
     for memory in arguments.memory.split(","):
-        result["Rondo " + memory] = lambda ranks, bound, mode, memory=memory: rondo_run(
-            arguments, ranks, bound, ["RONDO_TRANSPORT=" + arguments.transport],
-            [driver, arguments.collectives, arguments.sizes, mode, memory])
+        def start(place, ranks, mode, collectives, memory=memory):
+            return place.rondo(ranks, [driver, collectives, arguments.sizes, mode, memory])
+        result[f"{report.OURS} {memory}"] = (), start
     return result
 
 
-def times_of(command):
+def add_peer(result, key, driver, arguments):
+    peer = contenders.PEERS[key]
+
+    def start(place, ranks, mode, collectives, words=()):
+        work = [driver, collectives, arguments.sizes, mode]
+        return place.gloo(ranks, work) if peer.family == "gloo" else place.mpi(peer, words, ranks, work)
+
+    if "default" in arguments.settings:
+        result[peer.title] = peer.collectives, start
+    if "tuned" in arguments.settings and peer.tuned:
+        result[peer.title + " tuned"] = peer.collectives, (
+            lambda place, ranks, mode, collectives: start(place, ranks, mode, collectives, peer.tuned))
+
+
+def parse(output):
     """{(collective, bytes): microseconds} as a driver prints them."""
-    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
-    if run.returncode != 0:
-        sys.exit(f"compare.py: status {run.returncode} of: {' '.join(command)}")
-    rows = [line.split() for line in run.stdout.splitlines()]
-    return {(row[0], int(row[1])): float(row[2]) for row in rows}
+    rows = [line.split() for line in output.splitlines()]
+    return {(row[0], int(row[1])): float(row[2]) for row in rows if len(row) == 5 and row[1].isdigit()}
 
 
-def measure(arguments, commands):
-    """{(collective, ranks, mode, bytes, name): [microseconds, one a round]}."""
-    cores = len(os.sched_getaffinity(0))
-    results = {}
+def end(process):
+    """Ends a launcher, which ends its ranks, or else all of its group."""
+    for number, patience_s in ((signal.SIGTERM, 5), (signal.SIGKILL, None)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience_s)
+            return
+
+
+def times_of(commands, patience_s):
+    """Runs the commands together; what the first printed.  Raises Failed."""
+    processes = []
+    try:
+        for command, variables in commands:
+            processes.append(subprocess.Popen(
+                command, env={**os.environ, **variables}, stdin=subprocess.DEVNULL, text=True, start_new_session=True,
+                stdout=subprocess.PIPE if not processes else subprocess.DEVNULL))
+        try:
+            output = processes[0].communicate(timeout=patience_s)[0]
+            statuses = [process.wait(patience_s) for process in processes]
+        except subprocess.TimeoutExpired:
+            raise Failed(f"did not end in {patience_s} s") from None
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                end(process)
+            if process.stdout:
+                process.stdout.close()
+    if any(statuses):
+        raise Failed(f"ended with status {next(filter(None, statuses))}")
+    times = parse(output)
+    if not times:
+        raise Failed("printed no times")
+    return times
+
+
+@contextlib.contextmanager
+def place_for(arguments, ranks, folder):
+    if arguments.transport == "hosts":
+        with places.fixture.Hosts(ranks, own_pids=False) as hosts:
+            yield places.Hosts(hosts, folder)
+    else:
+        yield places.Here(arguments.build, folder, arguments.transport)
+
+
+def measure(arguments, all_starters, folder):
+    """The results, as report.py describes them."""
+    results, void = {}, set()
     for number in range(arguments.rounds):
         for ranks in map(int, arguments.ranks.split(",")):
-            for mode in arguments.modes.split(","):
-                for name, command in commands.items():
-                    print(f"round {number + 1} of {arguments.rounds}: {ranks} ranks, {mode}, {name}", file=sys.stderr)
-                    for (collective, size), time in times_of(command(ranks, ranks <= cores, mode)).items():
-                        results.setdefault((collective, ranks, mode, size, name), []).append(time)
+            with place_for(arguments, ranks, folder) as place:
+                for mode in arguments.modes.split(","):
+                    for name in all_starters:
+                        if (name, ranks, mode) in void:
+                            continue
+                        say(f"round {number + 1} of {arguments.rounds}: {ranks} ranks, {mode}, {name}")
+                        if not run_one(arguments, all_starters[name], place, (ranks, mode, name), results):
+                            void.add((name, ranks, mode))
     return results
 
 
-def size_text(size):
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= unit and size % unit == 0:
-            return f"{size // unit} {name}"
-    return f"{size} B"
+def run_one(arguments, starter, place, what, results):
+    """Adds one contender's times to the results; whether it may run again."""
+    ranks, mode, name = what
+    has, start = starter
+    collectives = [word for word in arguments.collectives.split(",") if not has or word in has]
+    if not collectives:
+        return False
+    try:
+        times = times_of(start(place, ranks, mode, ",".join(collectives)), arguments.patience)
+    except Failed as failure:
+        say(f"{name}, {ranks} ranks, {mode}: {failure}: left out")
+        return False
+    for (collective, size), time in times.items():
+        results.setdefault((collective, ranks, mode, size, name), []).append(time)
+    return True
 
 
-def table(results, names):
-    """The lines of the Markdown table."""
-    peers = [name for name in names if not name.startswith("Rondo")]
-    own = [name for name in names if name.startswith("Rondo")]
-    order = COLLECTIVES.split(",")
-    best = "best peer" if len(peers) > 1 else peers[0]
-    lines = ["| collective | ranks | data | size | " + " | ".join(f"{name}, us" for name in names) + " | " +
-             " | ".join(f"{name} / {best}" for name in own) + " |",
-             "|---|---|---|---|" + "---:|" * (len(names) + len(own))]
-    rows = sorted(dict.fromkeys(key[:4] for key in results), key=lambda row: order.index(row[0]))
-    for collective, ranks, mode, size in rows:
-        medians = {name: statistics.median(results[collective, ranks, mode, size, name]) for name in names}
-        least = min(medians[name] for name in peers)
-        figures = [f"{medians[name]:.2f}" for name in names] + [f"{medians[name] / least:.2f}" for name in own]
-        lines.append(f"| {collective} | {ranks} | {mode} | {size_text(size)} | " + " | ".join(figures) + " |")
-    return lines
-
-
-def write_csv(path, results):
-    with open(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["collective", "ranks", "data", "bytes", "contender", "round", "time_us"])
-        for (collective, ranks, mode, size, name), times in results.items():
-            for number, time in enumerate(times, 1):
-                writer.writerow([collective, ranks, mode, size, name, number, time])
-
-
-def main():
+def arguments_of(words):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build folder (build)")
-    parser.add_argument("--collectives", default="all_reduce", help=f"of {COLLECTIVES} (all_reduce)")
+    parser.add_argument("--build", default=os.path.join(contenders.ROOT, "build"), help="build folder (build)")
+    parser.add_argument("--collectives", default="all_reduce", help=f"of {report.COLLECTIVES} (all_reduce)")
     parser.add_argument("--ranks", default="2,4", help="numbers of ranks (2,4)")
     parser.add_argument("--sizes", default=SIZES, help="sizes in bytes")
     parser.add_argument("--modes", default="hot,fresh", help="hot, fresh or both")
-    parser.add_argument("--peers", default="openmpi", help="of openmpi, mpich, gloo (openmpi)")
-    parser.add_argument("--transport", default="shm", choices=("shm", "tcp"), help="shm, or tcp over 127.0.0.1 (shm)")
+    parser.add_argument("--peers", default="all", help=f"of {','.join(contenders.PEERS)}, or none (all)")
+    parser.add_argument("--settings", default="default,tuned", help="peers' settings: default, tuned or both")
+    parser.add_argument("--transport", default="shm", choices=("shm", "tcp", "hosts"),
+                        help="shm, tcp over 127.0.0.1, or tcp between hosts (shm)")
     parser.add_argument("--memory", default="plain,alloc", help="Rondo's buffers: from malloc, ncclMemAlloc (both)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds (3)")
+    parser.add_argument("--patience", type=int, default=120, help="seconds that one run may take (120)")
+    parser.add_argument("--brief", action="store_true", help="of the peers' times show only the fastest")
     parser.add_argument("--csv", help="also write every time measured into this file")
-    arguments = parser.parse_args()
+    parser.add_argument("--svg", help="also draw ratios to the fastest peer into this file")
+    parser.add_argument("--from", dest="earlier", help="measure nothing: CSV files, with commas between")
+    arguments = parser.parse_args(words)
     arguments.build = os.path.abspath(arguments.build)
-    with tempfile.TemporaryDirectory() as folder:
-        commands = contenders(arguments, folder)
-        results = measure(arguments, commands)
-    print("\n".join(table(results, list(commands))))
+    unknown = set(peers_of(arguments.peers)) - set(contenders.PEERS)
+    if unknown:
+        parser.error(f"no such peer: {', '.join(sorted(unknown))}")
+    return arguments
+
+
+def main(words=None):
+    arguments = arguments_of(words)
+    if arguments.earlier:
+        results = report.read_csv(arguments.earlier.split(","))
+    else:
+        if arguments.transport == "hosts" and (why := places.fixture.why_not()):
+            sys.exit("compare.py: " + why)
+        with tempfile.TemporaryDirectory() as folder:
+            results = measure(arguments, starters(arguments, folder), folder)
+    print("\n".join(report.table(results, arguments.brief)))
     if arguments.csv:
-        write_csv(arguments.csv, results)
+        report.write_csv(arguments.csv, results)
+    if arguments.svg:
+        with open(arguments.svg, "w") as file:
+            file.write(report.svg(results))
 
 
 if __name__ == "__main__":

@@ -3,9 +3,12 @@
  * A driver defines `run` (one call), `barrier`, `slowest` (the largest of all ranks' times, to rank 0) and calls
  * `measure`.  Sizes are bytes of the larger of what a rank gives and gets, at least one element for each rank's part.
  * all_reduce and broadcast work in place, the others out of place.  sendrecv: each rank sends to the next and receives
- * from the one before.  hot: calls back to back.  fresh: every rank rewrites its source before every call, and the
- * calls are timed one by one after a barrier.  Each size is measured in 7 loops; printed are the collective, bytes, and
- * the median, least and largest time of a call in microseconds (mean over the loop, slowest rank). */
+ * from the one before.  pingpong, stream and window: pairs of ranks, 0 and 1, 2 and 3: there and back; 64 messages one
+ * after another; 64 started at once.  The last two end with an answer of one element, and their time is a message's.
+ *
+ * hot: calls back to back.  fresh: every rank rewrites its source before every call, and the calls are timed one by one
+ * after a barrier.  Each size is measured in 7 loops; printed are the collective, bytes, and the median, least and
+ * largest time of a call in microseconds (mean over the loop, slowest rank). */
 #pragma once
 
 #include <stdio.h>
@@ -14,9 +17,24 @@
 #include <time.h>
 
 enum { loops = 7 };
-enum Collective { all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, alltoall, sendrecv };
-static const char* const collective_names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
-                                               "gather",     "scatter",        "alltoall",   "sendrecv"};
+enum { messages = 64 };
+enum Collective {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  reduce,
+  gather,
+  scatter,
+  alltoall,
+  sendrecv,
+  pingpong,
+  stream,
+  window
+};
+static const char* const collective_names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                               "reduce",     "gather",         "scatter",    "alltoall",
+                                               "sendrecv",   "pingpong",       "stream",     "window"};
 enum { collectives = sizeof collective_names / sizeof *collective_names };
 
 struct Work {
@@ -42,6 +60,7 @@ static int iterations_for(size_t bytes) {
   return bytes <= (8u << 20) ? 20 : 5;
 }
 
+static int many(enum Collective what) { return what == stream || what == window; }
 static int in_place(enum Collective what) { return what == all_reduce || what == broadcast; }
 
 /* How many parts a rank gives, and gets. */
@@ -97,6 +116,9 @@ static float expected(const struct Work* work, size_t i) {
     case scatter: return value(0, mine + i);
     case alltoall: return value((int)(i / work->count), mine + i % work->count);
     case sendrecv: return value((work->rank + work->ranks - 1) % work->ranks, i);
+    case pingpong:
+    case stream:
+    case window: return value(work->rank ^ 1, i);
   }
   return -1;
 }
@@ -107,6 +129,7 @@ static void verify(const struct Work* work) {
   rewrite(work);
   run(work);
   if ((work->what == reduce || work->what == gather) && work->rank != 0) return;
+  if (many(work->what) && work->rank % 2 == 0) return;
   for (size_t i = 0; i < work->count * got(work); ++i) {
     if (work->target[i] == expected(work, i)) continue;
     fprintf(stderr, "%s: element %zu is %g, not %g\n", collective_names[work->what], i, (double)work->target[i],
@@ -117,7 +140,7 @@ static void verify(const struct Work* work) {
 
 static void measure_size(struct Work work, size_t bytes, int fresh) {
   const size_t parts = given(&work) > got(&work) ? given(&work) : got(&work);
-  const int iterations = iterations_for(bytes);
+  const int calls = many(work.what) ? messages : 1, iterations = iterations_for(bytes * (size_t)calls);
   double times[loops];
   work.count = bytes / sizeof(float) / parts;
   if (work.count == 0) work.count = 1;
@@ -128,7 +151,8 @@ static void measure_size(struct Work work, size_t bytes, int fresh) {
   for (int loop = 0; loop < loops; ++loop) slowest(time_loop(&work, iterations, fresh), &times[loop]);
   if (work.rank != 0) return;
   qsort(times, loops, sizeof(double), by_size);
-  printf("%s %zu %.3f %.3f %.3f\n", collective_names[work.what], bytes, times[loops / 2], times[0], times[loops - 1]);
+  printf("%s %zu %.3f %.3f %.3f\n", collective_names[work.what], bytes, times[loops / 2] / calls, times[0] / calls,
+         times[loops - 1] / calls);
   fflush(stdout);
 }
 
@@ -155,6 +179,10 @@ static void measure(const char* names, const char* sizes, int fresh, int rank, i
       ++what;
     if (what == collectives) {
       fprintf(stderr, "no such collective: %s\n", names);
+      exit(2);
+    }
+    if (what >= pingpong && ranks % 2 != 0) {
+      fprintf(stderr, "%s needs an even number of ranks\n", collective_names[what]);
       exit(2);
     }
     const struct Work work = {(enum Collective)what, rank, ranks, 0, source, target};

@@ -4,6 +4,33 @@
 
 #include "loop.h"
 
+/* Between a pair of ranks; the even one begins. */
+static void pair(const struct Work* work, int sends, int at_once) {
+  const int partner = work->rank ^ 1, answer = sends == 1 ? (int)work->count : 1;
+  const MPI_Comm world = MPI_COMM_WORLD;
+  MPI_Request requests[messages];
+  MPI_Status statuses[messages];
+  if (work->rank % 2 != 0) {
+    for (int i = 0; i < sends; ++i) {
+      if (at_once)
+        MPI_Irecv(work->target, (int)work->count, MPI_FLOAT, partner, 0, world, &requests[i]);
+      else
+        MPI_Recv(work->target, (int)work->count, MPI_FLOAT, partner, 0, world, MPI_STATUS_IGNORE);
+    }
+    if (at_once) MPI_Waitall(sends, requests, statuses);
+    MPI_Send(work->source, answer, MPI_FLOAT, partner, 0, world);
+    return;
+  }
+  for (int i = 0; i < sends; ++i) {
+    if (at_once)
+      MPI_Isend(work->source, (int)work->count, MPI_FLOAT, partner, 0, world, &requests[i]);
+    else
+      MPI_Send(work->source, (int)work->count, MPI_FLOAT, partner, 0, world);
+  }
+  if (at_once) MPI_Waitall(sends, requests, statuses);
+  MPI_Recv(work->target, answer, MPI_FLOAT, partner, 0, world, MPI_STATUS_IGNORE);
+}
+
 static void run(const struct Work* work) {
   float *source = work->source, *target = work->target;
   const int count = (int)work->count, next = (work->rank + 1) % work->ranks;
@@ -21,6 +48,9 @@ static void run(const struct Work* work) {
     case sendrecv:
       MPI_Sendrecv(source, count, MPI_FLOAT, next, 0, target, count, MPI_FLOAT, before, 0, world, MPI_STATUS_IGNORE);
       break;
+    case pingpong: pair(work, 1, 0); break;
+    case stream: pair(work, messages, 0); break;
+    case window: pair(work, messages, 1); break;
   }
 }
 static void barrier(void) { MPI_Barrier(MPI_COMM_WORLD); }

@@ -19,6 +19,21 @@ static ncclResult_t exchange(const struct Work* work) {
   return ncclGroupEnd();
 }
 
+/* Between a pair of ranks; the even one begins. */
+static ncclResult_t pair(const struct Work* work, int sends, int at_once) {
+  const int partner = work->rank ^ 1, first = work->rank % 2 == 0;
+  const size_t answer = sends == 1 ? work->count : 1;
+  if (at_once) check(ncclGroupStart(), "ncclGroupStart");
+  for (int i = 0; i < sends; ++i) {
+    check(first ? ncclSend(work->source, work->count, ncclFloat32, partner, communicator, NULL)
+                : ncclRecv(work->target, work->count, ncclFloat32, partner, communicator, NULL),
+          first ? "ncclSend" : "ncclRecv");
+  }
+  if (at_once) check(ncclGroupEnd(), "ncclGroupEnd");
+  return first ? ncclRecv(work->target, answer, ncclFloat32, partner, communicator, NULL)
+               : ncclSend(work->source, answer, ncclFloat32, partner, communicator, NULL);
+}
+
 static ncclResult_t call(const struct Work* work) {
   const float* source = work->source;
   float* target = work->target;
@@ -33,6 +48,9 @@ static ncclResult_t call(const struct Work* work) {
     case scatter: return ncclScatter(source, target, count, ncclFloat32, 0, communicator, NULL);
     case alltoall: return ncclAlltoAll(source, target, count, ncclFloat32, communicator, NULL);
     case sendrecv: return exchange(work);
+    case pingpong: return pair(work, 1, 0);
+    case stream: return pair(work, messages, 0);
+    case window: return pair(work, messages, 1);
   }
   return ncclInvalidArgument;
 }
