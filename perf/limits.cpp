@@ -1,6 +1,7 @@
 // What this machine allows, measured by the plainest code: copies and sums on one core and on both, and all-reduce of
-// two ranks over mapped memory or through shared slots.  Everything that is compared takes turns in the same rounds,
-// for a virtual machine's cores move about; figures are medians over the rounds.
+// two ranks over mapped memory, through shared slots, or by the kernel's copies.  Raw TCP is duplex.cpp's.  Everything
+// that is compared takes turns in the same rounds, for a virtual machine's cores move about; figures are medians over
+// the rounds.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -43,11 +44,11 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void* map_shared(std::size_t bytes, bool huge_pages) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+/// `kind`: MAP_SHARED, or MAP_PRIVATE for memory of which each process has its own from its first store on.
+void* map_memory(std::size_t bytes, bool huge_pages, int kind = MAP_SHARED) {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    std::fprintf(stderr, "limits_perf: no %zu bytes of shared memory: %s; try a smaller --max\n", bytes,
-                 std::strerror(errno));
+    std::fprintf(stderr, "limits_perf: no %zu bytes of memory: %s; try a smaller --max\n", bytes, std::strerror(errno));
     std::exit(1);
   }
   if (huge_pages) madvise(memory, bytes, MADV_HUGEPAGE);
@@ -158,29 +159,48 @@ double time_calls(Rank& rank, const Method& method, std::size_t count, int calls
   return slower(rank, total / calls);
 }
 
-/// All methods at one size; the number of wrong results.
-std::size_t measure_methods(Rank& rank, const Options& options, Table& table, std::size_t bytes) {
-  const std::size_t count = bytes / sizeof(float);
+/// One call of each method at one size; the number of wrong elements.
+std::size_t verify_methods(Rank& rank, std::size_t count, int usable) {
   std::size_t wrong = 0;
-  std::vector<double> times[method_count];
-  for (const Method& method : methods) {
+  for (int k = 0; k < usable; ++k) {
+    rank.use_plain(methods[k].plain);
     loops().fill(rank.mine(), static_cast<float>(1 + rank.rank()), count);
     rank.barrier();
-    method.all_reduce(rank, count);
+    methods[k].all_reduce(rank, count);
     rank.barrier();
     for (std::size_t i = 0; i < count; ++i) wrong += rank.mine()[i] != 3.0f;
     rank.barrier();
   }
+  return wrong;
+}
+
+/// The first `usable` methods at one size; the number of wrong elements.
+std::size_t measure_methods(Rank& rank, const Options& options, Table& table, std::size_t bytes, int usable) {
+  const std::size_t count = bytes / sizeof(float);
+  std::vector<double> times[method_count];
+  const std::size_t wrong = verify_methods(rank, count, usable);
   for (int round = 0; round < options.rounds; ++round) {
-    for (int k = 0; k < method_count; ++k) {
+    for (int k = 0; k < usable; ++k) {
+      rank.use_plain(methods[k].plain);
       loops().fill(rank.mine(), 0.0f, count);
       times[k].push_back(time_calls(rank, methods[k], count, iterations(bytes), options.fresh));
     }
   }
   if (rank.rank() == 0) {
-    for (int k = 0; k < method_count; ++k) table.row(std::string(methods[k].name), 2, bytes, median(times[k]));
+    for (int k = 0; k < usable; ++k) table.row(std::string(methods[k].name), 2, bytes, median(times[k]));
   }
   return wrong;
+}
+
+/// How many methods both ranks can use: all, or all but the last, kernel copies.
+int usable_methods(Rank& rank) {
+  static_assert(method_count == 6, "kernel copies come last");
+  rank.shared().process[rank.rank()] = getpid();
+  rank.barrier();
+  rank.use_plain(true);
+  const bool allowed = kernel_copies(rank);
+  if (!allowed) std::fprintf(stderr, "limits_perf: no kernel copies: %s: left out\n", std::strerror(errno));
+  return slower(rank, allowed ? 0 : 1) == 0 ? method_count : method_count - 1;
 }
 
 int run(Rank& rank, const Options& options) {
@@ -195,12 +215,13 @@ int run(Rank& rank, const Options& options) {
     std::printf("#%11s %6s %12s %12s %9s\n", "size(B)", "cores", "what", "time(us)", "GB/s");
   }
   const std::size_t own_bytes = 2 * sizes.back();
-  auto* memory = static_cast<float*>(map_shared(own_bytes, options.huge_pages));
+  auto* memory = static_cast<float*>(map_memory(own_bytes, options.huge_pages));
   loops().fill(memory, 0.0f, own_bytes / sizeof(float));
   for (std::size_t bytes : sizes) measure_cores(rank, options, table, memory, bytes);
   munmap(memory, own_bytes);
+  const int usable = usable_methods(rank);
   std::size_t wrong = 0;
-  for (std::size_t bytes : sizes) wrong += measure_methods(rank, options, table, bytes);
+  for (std::size_t bytes : sizes) wrong += measure_methods(rank, options, table, bytes, usable);
   if (rank.rank() == 0) std::printf("# wrong: %zu\n", wrong);
   return wrong == 0 ? 0 : 1;
 }
@@ -223,9 +244,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "limits_perf: --min is larger than --max\n");
     return 1;
   }
-  auto* shared = new (map_shared(sizeof(Shared), false)) Shared;
+  auto* shared = new (map_memory(sizeof(Shared), false)) Shared;
   float* buffers[2];
-  for (float*& buffer : buffers) buffer = static_cast<float*>(map_shared(options.bytes_max, options.huge_pages));
+  for (float*& buffer : buffers) buffer = static_cast<float*>(map_memory(options.bytes_max, options.huge_pages));
+  auto* plain = static_cast<float*>(map_memory(options.bytes_max, options.huge_pages, MAP_PRIVATE));
   const pid_t parent = getpid(), child = fork();
   if (child < 0) {
     std::fprintf(stderr, "limits_perf: fork: %s\n", std::strerror(errno));
@@ -235,7 +257,7 @@ int main(int argc, char** argv) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) return 1;
   }
-  Rank rank(child == 0 ? 1 : 0, *shared, buffers);
+  Rank rank(child == 0 ? 1 : 0, *shared, buffers, plain);
   bind(rank.rank());
   const int result = run(rank, options);
   int status = 0;

@@ -2,6 +2,7 @@
 #include "limits_ranks.h"
 
 #include <sched.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -54,6 +55,34 @@ void pull(Rank& rank, std::size_t count) { pull_with(rank, count, false); }
 void pull_streaming(Rank& rank, std::size_t count) { pull_with(rank, count, true); }
 void push(Rank& rank, std::size_t count) { push_with(rank, count, false); }
 void push_streaming(Rank& rank, std::size_t count) { push_with(rank, count, true); }
+
+ssize_t read_peer(const Rank& rank, float* target, const float* source, std::size_t count) {
+  const iovec here{target, count * sizeof(float)};
+  const iovec there{const_cast<float*>(source), count * sizeof(float)};
+  return process_vm_readv(rank.shared().process[1 - rank.rank()], &here, 1, &there, 1, 0);
+}
+
+void must_read_peer(const Rank& rank, float* target, const float* source, std::size_t count) {
+  if (read_peer(rank, target, source, count) == static_cast<ssize_t>(count * sizeof(float))) return;
+  std::perror("limits_perf: process_vm_readv");
+  std::exit(1);
+}
+
+void kernel(Rank& rank, std::size_t count) {
+  constexpr std::size_t piece = 64 * 1024 / sizeof(float);
+  alignas(64) static float landing[piece];
+  const std::size_t half = count / 2, own = half * static_cast<std::size_t>(rank.rank()), other = half - own;
+  rank.barrier();
+  for (std::size_t at = 0; at < half; at += piece) {
+    const std::size_t length = std::min(piece, half - at);
+    float* target = rank.mine() + own + at;
+    must_read_peer(rank, landing, rank.peers() + own + at, length);
+    loops().sum(target, target, landing, length);
+  }
+  rank.barrier();
+  must_read_peer(rank, rank.mine() + other, rank.peers() + other, half);
+  rank.barrier();
+}
 
 /// The next free slot of the ring that this rank writes.
 float* free_slot(SlotRing& ring) {
@@ -111,10 +140,13 @@ void Rank::barrier() {
   wait_for(shared_->arrived[1 - rank_], epoch_);
 }
 
-const Method methods[method_count] = {{"pull", pull},
-                                      {"pull-stream", pull_streaming},
-                                      {"push", push},
-                                      {"push-stream", push_streaming},
-                                      {"slots", through_slots}};
+bool kernel_copies(const Rank& rank) {
+  float value;
+  return read_peer(rank, &value, rank.peers(), 1) == sizeof value;
+}
+
+const Method methods[method_count] = {{"pull", pull, false},           {"pull-stream", pull_streaming, false},
+                                      {"push", push, false},           {"push-stream", push_streaming, false},
+                                      {"slots", through_slots, false}, {"kernel", kernel, true}};
 
 }  // namespace rondo::limits_perf

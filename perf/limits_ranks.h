@@ -2,6 +2,8 @@
 // method sums two buffers of float32 by hand-written loops, flags in shared memory, and nothing else.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -26,19 +28,23 @@ struct SlotRing {
 struct Shared {
   Flag arrived[2];
   Flag measured_ns[2];
+  pid_t process[2] = {};
   SlotRing rings[2];  // by sender
 };
 
 /// One of the two ranks.
 class Rank {
  public:
-  /// `buffers` of both ranks are mapped in both.
-  Rank(int rank, Shared& shared, float* const (&buffers)[2])
-      : rank_(rank), shared_(&shared), mine_(buffers[rank]), peers_(buffers[1 - rank]) {}
+  /// `mapped` of both ranks are mapped in both; `plain` is each rank's own memory, at the same address in both.
+  Rank(int rank, Shared& shared, float* const (&mapped)[2], float* plain)
+      : rank_(rank), shared_(&shared), mapped_{mapped[0], mapped[1]}, plain_(plain) {}
 
   int rank() const { return rank_; }
-  float* mine() const { return mine_; }
-  float* peers() const { return peers_; }
+  /// Which memory `mine` and `peers` are in.
+  void use_plain(bool plain) { use_plain_ = plain; }
+  float* mine() const { return use_plain_ ? plain_ : mapped_[rank_]; }
+  /// In plain memory: only for the kernel to read, in the peer's process.
+  float* peers() const { return use_plain_ ? plain_ : mapped_[1 - rank_]; }
   /// Returns when the other rank is here too; exits when it is dead.
   void barrier();
   Shared& shared() const { return *shared_; }
@@ -46,7 +52,9 @@ class Rank {
  private:
   int rank_;
   Shared* shared_;
-  float *mine_, *peers_;
+  float* mapped_[2];
+  float* plain_;
+  bool use_plain_ = false;
   std::uint64_t epoch_ = 0;
 };
 
@@ -54,12 +62,18 @@ class Rank {
 struct Method {
   std::string_view name;
   void (*all_reduce)(Rank& rank, std::size_t count);
+  bool plain;  // needs Rank::use_plain
 };
 
 /// pull: each rank sums its half from the peer's memory, then copies the other half from there.
 /// push: each rank sums its half and stores it to its own and to the peer's memory, in one pass.
-/// Both again with streaming stores; slots: memory that the peer does not map, through slots.
-inline constexpr int method_count = 5;
+/// Both again with streaming stores; slots: through slots, as for memory that the peer does not map.
+/// kernel: pull by process_vm_readv, of memory that the peer does not map, in pieces of 64 KiB that are summed while
+/// hot.
+inline constexpr int method_count = 6;
 extern const Method methods[method_count];
+
+/// Whether the kernel lets this rank read the other's memory; errno says why not.
+bool kernel_copies(const Rank& rank);
 
 }  // namespace rondo::limits_perf
