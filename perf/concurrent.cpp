@@ -1,0 +1,221 @@
+// What calls cost each other: two communicators of the same ranks one after the other and at once, and a queued
+// all-reduce beside a computation that wants the same core.
+//
+// `concurrent_perf [SIZE...]` under `rondo run -n N --bind core`.  One line a size and way: microseconds of a pair of
+// in-place all-reduces, the median of rounds in which the ways take turns, of the slowest rank.  Then one line a size:
+// by how much a computation takes longer when all-reduces are queued before it, and what the same all-reduces take as
+// blocking calls.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "runtime/rondo.h"
+
+namespace {
+
+constexpr int rounds = 7;
+constexpr double compute_us = 20'000;
+
+void check(ncclResult_t result, std::string_view doing) {
+  if (result == ncclSuccess) return;
+  std::fprintf(stderr, "concurrent_perf: %.*s: %s: %s\n", static_cast<int>(doing.size()), doing.data(),
+               ncclGetErrorString(result), ncclGetLastError(nullptr));
+  std::exit(1);
+}
+
+double now_us() {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+/// A communicator with a queue and a buffer of its own.
+struct Party {
+  ncclComm_t communicator = nullptr;
+  cudaStream_t queue = nullptr;
+  std::vector<float> data;
+
+  void reduce(std::size_t count, cudaStream_t stream) {
+    check(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, communicator, stream), "ncclAllReduce");
+  }
+  void synchronize() { check(rondoStreamSynchronize(queue), "rondoStreamSynchronize"); }
+};
+
+/// The largest of all ranks' times, on each; and a barrier.
+double slowest(Party& party, double time_us) {
+  check(ncclAllReduce(&time_us, &time_us, 1, ncclFloat64, ncclMax, party.communicator, nullptr), "ncclAllReduce");
+  return time_us;
+}
+
+using Pair = Party[2];
+/// `calls` pairs of all-reduces of `count` elements.
+struct Way {
+  const char* name;
+  void (*run)(Pair& parties, std::size_t count, int calls);
+};
+
+void in_turn(Pair& parties, std::size_t count, int calls) {
+  for (int call = 0; call < calls; ++call) {
+    for (Party& party : parties) party.reduce(count, nullptr);
+  }
+}
+void in_a_group(Pair& parties, std::size_t count, int calls) {
+  for (int call = 0; call < calls; ++call) {
+    check(ncclGroupStart(), "ncclGroupStart");
+    for (Party& party : parties) party.reduce(count, nullptr);
+    check(ncclGroupEnd(), "ncclGroupEnd");
+  }
+}
+void in_threads(Pair& parties, std::size_t count, int calls) {
+  const auto run = [&](Party& party) {
+    for (int call = 0; call < calls; ++call) party.reduce(count, nullptr);
+  };
+  std::thread second(run, std::ref(parties[1]));
+  run(parties[0]);
+  second.join();
+}
+void on_one_queue(Pair& parties, std::size_t count, int calls) {
+  for (int call = 0; call < calls; ++call) {
+    for (Party& party : parties) party.reduce(count, parties[0].queue);
+    parties[0].synchronize();
+  }
+}
+void on_two_queues(Pair& parties, std::size_t count, int calls) {
+  for (int call = 0; call < calls; ++call) {
+    for (Party& party : parties) party.reduce(count, party.queue);
+    for (Party& party : parties) party.synchronize();
+  }
+}
+const Way ways[] = {{"in turn", in_turn},
+                    {"group", in_a_group},
+                    {"threads", in_threads},
+                    {"one queue", on_one_queue},
+                    {"two queues", on_two_queues}};
+
+int calls_for(std::size_t bytes) {
+  return static_cast<int>(std::clamp<std::size_t>((std::size_t{64} << 20) / std::max<std::size_t>(bytes, 1), 3, 2000));
+}
+
+void measure_ways(Pair& parties, std::size_t bytes, bool speaks) {
+  constexpr std::size_t kinds = std::size(ways);
+  const std::size_t count = bytes / sizeof(float);
+  const int calls = calls_for(bytes);
+  std::vector<double> times[kinds];
+  for (int round = 0; round <= rounds; ++round) {  // the first is not counted
+    for (std::size_t kind = 0; kind < kinds; ++kind) {
+      slowest(parties[0], 0);
+      const double begin = now_us();
+      ways[kind].run(parties, count, calls);
+      const double time = slowest(parties[0], (now_us() - begin) / calls);
+      if (round > 0) times[kind].push_back(time);
+    }
+  }
+  if (!speaks) return;
+  const double base = median(times[0]);
+  for (std::size_t kind = 0; kind < kinds; ++kind) {
+    std::printf("%12zu %12s %12.2f %8.2f\n", bytes, ways[kind].name, median(times[kind]), median(times[kind]) / base);
+  }
+}
+
+/// Multiplies and adds in registers; returns what must be kept lest the compiler drop it.
+double compute(long turns) {
+  asm volatile("" : "+r"(turns));  // or a second call would be the first one's result
+  double values[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  for (long turn = 0; turn < turns; ++turn) {
+    for (double& value : values) value = value * 0.999999 + 0.5;
+  }
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum;
+}
+
+long turns_for(double wanted_us) {
+  volatile double kept = 0;
+  double best = 1e30;
+  constexpr long probe = 1'000'000;
+  for (int round = 0; round < 5; ++round) {
+    const double begin = now_us();
+    kept = kept + compute(probe);
+    best = std::min(best, now_us() - begin);
+  }
+  return static_cast<long>(probe * wanted_us / best);
+}
+
+void measure_compute(Party& party, std::size_t bytes, long turns, bool speaks) {
+  const std::size_t count = bytes / sizeof(float);
+  volatile double kept = 0;
+  std::vector<double> alone, blocking, beside;
+  int calls = 1;
+  for (int round = 0; round <= rounds; ++round) {
+    slowest(party, 0);
+    double begin = now_us();
+    for (int call = 0; call < calls; ++call) party.reduce(count, nullptr);
+    const double reduced = slowest(party, now_us() - begin);
+    begin = now_us();
+    kept = kept + compute(turns);
+    const double computed = slowest(party, now_us() - begin);
+    begin = now_us();
+    for (int call = 0; call < calls; ++call) party.reduce(count, party.queue);
+    kept = kept + compute(turns);
+    const double both = now_us() - begin;
+    party.synchronize();
+    const double slower = slowest(party, both);
+    if (round == 0) {  // as many calls as take half of the computation's time, by all ranks' measure
+      calls = std::clamp(static_cast<int>(compute_us / 2 / std::max(reduced, 1.0)), 1, 500);
+      continue;
+    }
+    blocking.push_back(reduced);
+    alone.push_back(computed);
+    beside.push_back(slower);
+  }
+  if (!speaks) return;
+  const double lost = median(beside) - median(alone);
+  std::printf("%12zu %6d %12.1f %12.1f %12.1f %12.1f %8.2f\n", bytes, calls, median(alone), median(beside), lost,
+              median(blocking), lost / median(blocking));
+}
+
+}  // namespace
+
+int main(int argument_count, char** arguments) {
+  std::vector<std::size_t> sizes;
+  for (int i = 1; i < argument_count; ++i) sizes.push_back(std::strtoull(arguments[i], nullptr, 10));
+  if (sizes.empty()) sizes = {8, 4096, 262144, 2 << 20, 16 << 20};
+  if (*std::min_element(sizes.begin(), sizes.end()) < sizeof(float)) {
+    std::fprintf(stderr, "usage: concurrent_perf [SIZE...]: bytes, at least 4\n");
+    return 2;
+  }
+  Pair parties;
+  int rank = 0;
+  check(rondoCommInitFromEnv(&parties[0].communicator), "rondoCommInitFromEnv");
+  check(ncclCommUserRank(parties[0].communicator, &rank), "ncclCommUserRank");
+  ncclUniqueId id = {};
+  int ranks = 0;
+  check(ncclCommCount(parties[0].communicator, &ranks), "ncclCommCount");
+  if (rank == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  check(ncclBroadcast(&id, &id, sizeof id, ncclInt8, 0, parties[0].communicator, nullptr), "ncclBroadcast");
+  check(ncclCommInitRank(&parties[1].communicator, ranks, id, rank), "ncclCommInitRank");
+  for (Party& party : parties) {
+    party.data.assign(*std::max_element(sizes.begin(), sizes.end()) / sizeof(float), 0.0f);
+    check(rondoStreamCreate(&party.queue), "rondoStreamCreate");
+  }
+  if (rank == 0) std::printf("#%11s %12s %12s %8s\n", "size(B)", "pair", "time(us)", "/in turn");
+  for (const std::size_t bytes : sizes) measure_ways(parties, bytes, rank == 0);
+  if (rank == 0) {
+    std::printf("#%11s %6s %12s %12s %12s %12s %8s\n", "size(B)", "calls", "compute(us)", "beside(us)", "lost(us)",
+                "blocking(us)", "ratio");
+  }
+  const long turns = turns_for(compute_us);
+  for (const std::size_t bytes : sizes) measure_compute(parties[0], bytes, turns, rank == 0);
+  for (Party& party : parties) check(rondoStreamDestroy(party.queue), "rondoStreamDestroy");
+  for (Party& party : parties) check(ncclCommDestroy(party.communicator), "ncclCommDestroy");
+  return 0;
+}
