@@ -1,7 +1,10 @@
 // A table of kinds, by name; see open.h.
 #include "tools/trainer/data/open.h"
 
+#include "tools/trainer/data/cifar.h"
 #include "tools/trainer/data/fashion_mnist.h"
+#include "tools/trainer/data/image_folder.h"
+#include "tools/trainer/data/packed.h"
 #include "tools/trainer/data/synthetic.h"
 
 namespace rondo::data {
@@ -14,13 +17,23 @@ struct Kind {
   std::unique_ptr<Dataset> (*open)(const Source& source);
 };
 
+const std::string& path_of(const Source& source) {
+  if (source.path.empty()) throw DataError("say where the set '" + source.kind + "' is (--data-dir)");
+  return source.path;
+}
+
+using Opened = std::unique_ptr<Dataset>;
+
 constexpr Kind table[] = {
     {"fashion-mnist",
-     [](const Source& source) -> std::unique_ptr<Dataset> {
+     [](const Source& source) -> Opened {
        return open_fashion_mnist(source.path.empty() ? fashion_mnist_folder : source.path, source.split);
      }},
+    {"cifar10", [](const Source& source) -> Opened { return open_cifar10(path_of(source), source.split); }},
+    {"folder", [](const Source& source) -> Opened { return open_image_folder(path_of(source), source.split); }},
+    {"packed", [](const Source& source) -> Opened { return open_packed(path_of(source), source.split); }},
     {"synthetic",
-     [](const Source& source) {
+     [](const Source& source) -> Opened {
        const Shape shape{source.image, source.image, 3};
        return make_synthetic({source.synthetic_size, shape, source.synthetic_classes, source.seed, source.split});
      }},

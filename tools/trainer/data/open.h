@@ -21,7 +21,7 @@ struct Source {
   std::uint64_t seed = 0;
 };
 
-/// "fashion-mnist", "synthetic": what --data may be.
+/// "fashion-mnist", "cifar10", "folder", "packed", "synthetic": what --data may be.
 std::vector<std::string> kinds();
 
 /// Throws DataError if it can't be opened, or is of no known kind.
