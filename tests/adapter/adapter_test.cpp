@@ -223,6 +223,7 @@ TEST_CASE("parameters that some ranks do not use, or nobody, train alike") {
   for (const int ranks : {1, 2, 4}) check_equal({.ranks = ranks, .aside = true});
   check_equal({.ranks = 2, .passes = 2, .aside = true});
   check_equal({.ranks = 2, .aside = true, .look_ahead = true});
+  check_equal({.ranks = 2, .passes = 2, .aside = true, .each_finished = true});
 }
 
 TEST_CASE("unequal shares of a batch train alike, also where a rank has none") {

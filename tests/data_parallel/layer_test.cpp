@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ranks.h"
+#include "tools/trainer/data_parallel/replicas.h"
 
 namespace {
 
@@ -273,6 +274,29 @@ TEST_CASE("a server averages and sends the parameters") {
           }
           layer.check_agreement();
         }) == none3);
+}
+
+TEST_CASE("replicas: a batch is scattered, and a failure in the middle of a pass ends all with its words") {
+  std::vector<char> wrong(3, 1);
+  dp::run_replicas(3, [&](int rank, ncclComm_t comm) {
+    const std::vector<int> whole{10, 11, 20, 21, 30, 31};
+    std::vector<int> part(2);
+    dp::scatter(comm, rank == 0 ? whole.data() : nullptr, part.data(), 2 * sizeof(int));
+    wrong[static_cast<std::size_t>(rank)] = part == std::vector<int>{10 * rank + 10, 10 * rank + 11} ? 0 : 1;
+  });
+  CHECK(wrong == std::vector<char>(3, 0));
+  CHECK_THROWS_WITH(dp::run_replicas(2,
+                                     [](int rank, ncclComm_t comm) {
+                                       Model<float> model = three(0);
+                                       dp::Layer layer(comm, model.parameters, {}, small());
+                                       layer.begin_step();
+                                       give(layer, 2, 1.0F);
+                                       if (rank == 1) throw std::runtime_error("a loss that is not a number");
+                                       give(layer, 1, 1.0F);
+                                       give(layer, 0, 1.0F);
+                                       layer.finish();
+                                     }),
+                    "a loss that is not a number");
 }
 
 }  // namespace

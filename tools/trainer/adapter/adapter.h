@@ -48,7 +48,8 @@ class DataParallel {
   void begin_step();
   [[nodiscard]] data_parallel::Layer::Pause no_sync();
   /// Marks the parameters that backward() of `loss` won't reach, so that their buckets need not wait for finish().
-  /// Costs a walk through the graph; of use only with find_unused_parameters.
+  /// Costs a walk through the graph; of use only with find_unused_parameters.  Not where backward() makes a part of the
+  /// graph anew (checkpointing), as that part can't be seen yet.
   void expect(const at::Tensor& loss);
   /// As Layer::finish().  Gradients are views into buckets afterwards, and undefined where no rank used the parameter
   /// or this rank does not update.

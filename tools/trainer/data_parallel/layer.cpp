@@ -112,7 +112,11 @@ void Layer::State::require_parameter(std::size_t parameter) const {
 
 Layer::Layer(ncclComm_t comm, std::vector<Parameter> parameters, std::vector<Parameter> buffers, const Options& options)
     : state_(std::make_unique<State>(comm, std::move(parameters), std::move(buffers), options)) {}
-Layer::~Layer() = default;
+
+Layer::~Layer() {
+  // An exception in the middle of a pass: peers may never join the calls under way, which still use the memory.
+  if (rondoStreamQuery(state_->queue) == ncclInProgress) static_cast<void>(state_.release());
+}
 
 int Layer::rank() const { return state_->rank; }
 int Layer::ranks() const { return state_->ranks; }

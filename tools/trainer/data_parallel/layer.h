@@ -96,7 +96,8 @@ class Layer {
   /// throws on every rank and names the first difference in name, shape or type; then gives rank 0's values to all.
   /// The communicator must outlive the layer.
   Layer(ncclComm_t comm, std::vector<Parameter> parameters, std::vector<Parameter> buffers, const Options& options);
-  /// Waits for calls under way.
+  /// Never waits for other ranks: in the middle of a pass it leaves the calls under way, and their memory, to the end
+  /// of the communicator.
   ~Layer();
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;

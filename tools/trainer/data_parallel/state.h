@@ -75,7 +75,8 @@ struct Layer::State {
   double weight_sum = 0;
   bool weighted = false;
   bool takes_part = true;
-  int source = 0;  // whose buffers count: the first rank that takes part
+  bool joined = false;  // since the last finish()
+  int source = 0;       // whose buffers count: the first rank that takes part
 
   // Of the pass.
   int pauses = 0;

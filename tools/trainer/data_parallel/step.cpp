@@ -14,6 +14,10 @@ void Layer::begin_step() {
   std::fill(state.used_here.begin(), state.used_here.end(), 0);
   state.reset_pass();
   state.reduced = false;
+  if (!state.joined) {
+    state.weighted = false;
+    state.takes_part = true;
+  }
 }
 
 void Layer::zero_gradients() {
@@ -185,8 +189,9 @@ Step Layer::finish() {
   const std::string unused = state.options.find_unused_parameters ? "" : state.names_of_missing();
   if (unused.empty()) step.rebuilt = !state.arranged && state.rebuild();
   state.reduced = true;
-  state.weighted = false;
-  state.takes_part = true;
+  state.joined = false;
+  // What was reduced is in every rank's memory: a further pass adds to it, whoever had used the parameter.
+  state.used_here = state.used_anywhere;
   state.reset_pass();
   if (!unused.empty()) {
     throw Error("no gradient in this step for " + unused + ": set find_unused_parameters if that is meant");

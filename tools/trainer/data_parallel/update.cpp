@@ -23,6 +23,7 @@ double Layer::join(double weight) {
   state.weighted =
       sum > 0 && std::any_of(weights.begin(), weights.end(), [&](double one) { return one != weights[0]; });
   state.takes_part = weight > 0 || sum == 0;
+  state.joined = true;
   const auto first = std::find_if(weights.begin(), weights.end(), [](double one) { return one > 0; });
   if (first != weights.end()) state.source = static_cast<int>(first - weights.begin());
   return sum;
