@@ -15,6 +15,7 @@ constexpr double left = 80;
 constexpr double right = 30;
 constexpr double top = 50;
 constexpr double bottom = 70;
+constexpr std::size_t dots_max = 60;  // of a line: more would hide it
 constexpr std::array colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#222222", "#999933"};
 
 std::string escaped(const std::string& text) {
@@ -104,7 +105,7 @@ Axis numbers_axis(double low, double high, double at_low, double at_high) {
 Axis places_axis(const Chart& chart) {
   if (chart.place == Place::bytes) return bytes_axis(chart);
   const auto [low, high] = range_of(chart, &Point::first);
-  return numbers_axis(low, high, left, width - right);
+  return numbers_axis(std::min(low, 0.0), high, left, width - right);
 }
 
 Axis values_axis(const Chart& chart) {
@@ -149,6 +150,7 @@ std::string curve(const Series& series, Place place, const char* colour, const A
     const std::string x = number("%.1f", places.place(at));
     const std::string y = number("%.1f", values.place(value));
     points.append(x).append(",").append(y).append(" ");
+    if (series.points.size() > dots_max) continue;
     dots.append("<circle cx='").append(x).append("' cy='").append(y).append("' r='3'><title>");
     dots += escaped(series.name) + ", " + place_text(place, at) + ": " + number("%g", value) + "</title></circle>\n";
   }

@@ -17,7 +17,7 @@ struct Series {
 /// What the horizontal axis counts.
 enum class Place {
   bytes,   // > 0, logarithmic
-  number,  // linear
+  number,  // linear, from 0 or below
 };
 
 struct Chart {
