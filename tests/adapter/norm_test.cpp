@@ -97,4 +97,24 @@ TEST_CASE("batch normalisation over ranks is that of the whole batch") {
   }
 }
 
+TEST_CASE("16-bit images are normalised with statistics in 32 bits") {
+  const auto errors = as_ranks(2, [](int rank, ncclComm_t comm) {
+    at::set_num_threads(1);
+    const Inputs all = inputs();
+    const at::Tensor part = all.images.slice(0, 4 * rank, 4 * rank + 4);
+    const at::Tensor images = part.to(at::kBFloat16).set_requires_grad(true);
+    const at::Tensor weight = at::ones({5}, at::kFloat).set_requires_grad(true);
+    const at::Tensor bias = at::zeros({5}, at::kFloat).set_requires_grad(true);
+    const at::Tensor output = rondo::adapter::sync_batch_norm(images, weight, bias, {}, {}, 0.1, 1e-5, comm);
+    const at::Tensor whole =
+        at::batch_norm(all.images, {}, {}, {}, {}, true, 0.1, 1e-5, false).slice(0, 4 * rank, 4 * rank + 4);
+    expect((output.detach().to(at::kDouble) - whole).abs().max().item<double>() < 0.05, "what float64 gives, about");
+    output.sum().backward();
+    expect(images.grad().scalar_type() == at::kBFloat16, "gradients of the input's type");
+    expect(images.grad().to(at::kDouble).abs().max().item<double>() < 0.05, "a sum that norms make constant");
+    expect(std::abs(bias.grad().sum().item<double>() - 4 * 5 * 24) < 1e-3, "the number of elements as bias gradient");
+  });
+  for (const std::string& error : errors) CHECK(error == "");
+}
+
 }  // namespace

@@ -54,7 +54,8 @@ struct SyncNorm : torch::autograd::Function<SyncNorm> {
     for (std::int64_t i = 2; i < input.dim(); ++i) all_but_channels.push_back(i);
     const std::int64_t channels = input.size(1);
     const auto count_here = static_cast<double>(input.numel() / channels);
-    const auto [variance_here, mean_here] = at::var_mean(input, all_but_channels, false);
+    const at::Tensor wide = at::isReducedFloatingType(input.scalar_type()) ? input.to(at::kFloat) : input;
+    const auto [variance_here, mean_here] = at::var_mean(wide, all_but_channels, false);
     const at::Tensor mean_64 = mean_here.to(at::kDouble);
     const at::Tensor square_64 = variance_here.to(at::kDouble) + mean_64 * mean_64;
     const at::Tensor sums = at::cat({mean_64, square_64, at::ones({1}, mean_64.options())}).mul_(count_here);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
+#include <thread>
 
 #include "state.h"
 #include "types.h"
@@ -114,8 +116,15 @@ Layer::Layer(ncclComm_t comm, std::vector<Parameter> parameters, std::vector<Par
     : state_(std::make_unique<State>(comm, std::move(parameters), std::move(buffers), options)) {}
 
 Layer::~Layer() {
-  // An exception in the middle of a pass: peers may never join the calls under way, which still use the memory.
-  if (rondoStreamQuery(state_->queue) == ncclInProgress) static_cast<void>(state_.release());
+  if (rondoStreamQuery(state_->queue) != ncclInProgress) return;
+  // An exception in the middle of a pass: peers may never join the calls under way, which still use the memory.  They
+  // end with the communicator; a thread waits for that.
+  State* state = state_.release();
+  try {
+    std::thread([state] { delete state; }).detach();
+  } catch (const std::system_error&) {
+    return;  // no thread to be had: the memory stays
+  }
 }
 
 int Layer::rank() const { return state_->rank; }
