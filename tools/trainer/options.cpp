@@ -6,6 +6,7 @@
 
 #include "rondo.h"
 #include "tools/trainer/data/open.h"
+#include "tools/trainer/data/pack_command.h"
 
 namespace rondo::trainer {
 namespace {
@@ -148,8 +149,13 @@ CommandLine read_options(int argc, char** argv) {
       ->group(group);
   app.add_flag("--model-ema", averaged, "average the model; evaluate the average")->group(group);
   app.add_option("--model-ema-decay", average_decay, "")->check(CLI::Range(0.0, 1.0).description(""))->group(group);
+  data::add_pack_command(app);
   try {
     app.parse(argc, argv);
+    line.done = app.got_subcommand("pack");
+  } catch (const CLI::RuntimeError& error) {
+    line.done = true;
+    line.status = error.get_exit_code();
   } catch (const CLI::ParseError& error) {
     line.done = true;
     line.status = app.exit(error) == 0 ? 0 : 2;

@@ -50,14 +50,14 @@ void pack_one(Request& request) {
 void add_pack_command(CLI::App& app) {
   auto request = std::make_shared<Request>();  // shared with the callback, which CLI11 copies
   CLI::App* const command = app.add_subcommand("pack", "Write a set of images into one file that ranks map and share");
-  command->add_option("--data", request->source.kind, "Which set")->check(CLI::IsMember(kinds()));
-  command->add_option("--data-dir", request->source.path, "Its file or folder");
-  command->add_option("--split", request->split, "train (default) or test")->check(CLI::IsMember({"train", "test"}));
-  command->add_option("--image", request->packing.image, "Height and width to store: the middle of the resized image")
-      ->check(CLI::Range(1, 4096));
-  command->add_option("-j,--workers", request->packing.workers, "Threads that decode (1)")->check(CLI::Range(0, 256));
-  command->add_option("-o,--output", request->output, "The file to write");
-  command->add_option("--verify", request->verified, "Write nothing: check every pixel of this file");
+  command->add_option("--data", request->source.kind, "which set")->check(CLI::IsMember(kinds()));
+  command->add_option("--data-dir", request->source.path, "its file or folder");
+  command->add_option("--split", request->split, "train or test")->check(CLI::IsMember({"train", "test"}));
+  command->add_option("--image", request->packing.image, "height and width to store, of the middle; 0: as they are")
+      ->check(CLI::Range(0, 4096));
+  command->add_option("-j,--workers", request->packing.workers, "threads that decode")->check(CLI::Range(0, 256));
+  command->add_option("-o,--output", request->output, "the file to write");
+  command->add_option("--verify", request->verified, "write nothing: check every pixel of this file");
   command->callback([request] {
     try {
       pack_one(*request);
