@@ -409,6 +409,17 @@ Status Run::blocked_status() const noexcept {
   return {};
 }
 
+void Run::add_wakeups(Wakeups& wakeups) const noexcept {
+  for (std::size_t i = 0; i < a_.program->strands().size(); ++i) {
+    const StrandState& s = strands_[i];
+    if (s.done) continue;
+    if (s.blocked_on_message != nullptr && !s.blocked_on_message->polled()) wakeups.miss();
+    if (s.blocked_on_credit != nullptr && !s.blocked_on_credit->polled()) wakeups.miss();
+    for (const SendEnd* sender : s.strand->polled_senders) sender->add_wakeups(wakeups);
+    for (const ReceiveEnd* receiver : s.strand->polled_receivers) receiver->add_wakeups(wakeups);
+  }
+}
+
 // ---------------------------------------------------------------- waiting
 
 namespace {
@@ -440,7 +451,7 @@ bool end_failed(std::span<Execution> executions, std::size_t& left, bool sleepy 
     if (status.ok()) {
       status = e.run->blocked_status();
       // What the peer sent before it left may have come in after the last look.
-      if (!status.ok() && e.run->progress()) continue;
+      if (!status.ok() && (e.run->progress() || !e.run->status().ok())) continue;
     }
     if (status.ok() && sleepy && e.supervision.watch != nullptr) status = e.supervision.watch->hopeless(*e.run);
     if (status.ok()) continue;
@@ -477,7 +488,12 @@ void execute(std::span<Execution> executions, Waiter& waiter) noexcept {
     }
     if (waiter.unhurried() && end_failed(executions, left)) continue;
     const auto look = [&]() noexcept { return advance_all(executions, left) || end_failed(executions, left, true); };
-    if (waiter.turn(look)) continue;
+    const auto collect = [&](Wakeups& wakeups) noexcept {
+      for (const Execution& e : executions) {
+        if (!over(e)) e.run->add_wakeups(wakeups);
+      }
+    };
+    if (waiter.turn(look, collect)) continue;
     for (Execution& e : executions) {
       if (!over(e)) e.status = {Code::timeout, -1};
     }

@@ -134,6 +134,8 @@ class Run {
   const Signature& signature() const noexcept { return a_.signature; }
   /// The peers whose message, credit or release the run waits for.
   std::vector<int> waits_for() const;
+  /// Adds the sockets that can move the run, and says where it waits for what no socket tells.
+  void add_wakeups(Wakeups& wakeups) const noexcept;
   /// Not ok where a link that the run waits on can bring nothing more.
   Status blocked_status() const noexcept;
 

@@ -16,6 +16,7 @@
 
 #include "base/descriptor.h"
 #include "base/result.h"
+#include "base/wakeups.h"
 
 namespace rondo {
 
@@ -81,6 +82,8 @@ class SendEnd {
   virtual bool flush() noexcept { return true; }
   /// Whether the end moves only when it is asked: flush() while a run waits, whatever it waits for.
   virtual bool polled() const noexcept { return false; }
+  /// If polled(): adds what tells that flush() can do something; nothing where nothing is queued.
+  virtual void add_wakeups(Wakeups& wakeups) const noexcept { (void)wakeups; }
   /// Messages sent, and messages the receiver released (or the kernel took), since the link opened.
   /// sent() - released() <= capacity().
   virtual std::uint64_t sent() const noexcept = 0;
@@ -101,6 +104,8 @@ class ReceiveEnd {
   /// Takes in what has arrived, as far as there is room.  While a run waits, whatever it waits for, if polled().
   virtual void poll() noexcept {}
   virtual bool polled() const noexcept { return false; }
+  /// If polled(): adds what tells that peek() or poll() can do something; nothing where there is no room.
+  virtual void add_wakeups(Wakeups& wakeups) const noexcept { (void)wakeups; }
   /// Landing: names where the next message, if it has `bytes` bytes, should go; peek() then shows it there.  A hint, to
   /// be given before peek() and good until the message is released; `target` may be written at any time until then.
   virtual void land(std::byte* target, std::size_t bytes) noexcept { (void)target, (void)bytes; }

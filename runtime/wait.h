@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/doorbell.h"
+#include "base/wakeups.h"
 
 namespace rondo {
 
@@ -37,7 +38,7 @@ class Waiter {
   enum class Sleep : std::uint8_t {
     until_rung,
     looking_up,  // something may change without a ring, and need not be seen soon
-    napping,     // some link rings no doorbell (a socket)
+    napping,     // some link rings no doorbell: on its socket, or in short naps
   };
   void sleep_as(Sleep sleep) noexcept { sleep_ = sleep; }
 
@@ -45,14 +46,15 @@ class Waiter {
   bool unhurried() const noexcept { return turns_ % 64 == 63 || timing_; }
 
   /// One turn of waiting.  `look` moves what it can and says whether it did; it is asked again before any sleep.
-  /// False: nothing has moved for longer than the patience.
-  template <typename Look>
-  bool turn(Look&& look) noexcept {
+  /// `collect`, asked where links nap, adds the sockets to sleep on.  False: nothing has moved for longer than the
+  /// patience.
+  template <typename Look, typename Collect>
+  bool turn(Look&& look, Collect&& collect) noexcept {
     ++turns_;
     if (style_ == WaitStyle::spin && !slept_) {
       // The first looks come at once: an answer from another core takes less than one pause on some processors.
       if (turns_ > 64) pause_cpu();
-      if (turns_ % 256 != 0) return true;
+      if (turns_ % (sleep_ == Sleep::napping ? looks_per_clock_napping : looks_per_clock) != 0) return true;
     } else if (!slept_) {
       if (style_ == WaitStyle::yield || turns_ % 4 != 0) sched_yield();
     }
@@ -63,9 +65,21 @@ class Waiter {
     }
     const auto waited = now - began_;
     if (waited > patience_) return false;
-    if (waited < (style_ == WaitStyle::polite ? polite_for : spin_for)) return true;
+    if (waited < (style_ == WaitStyle::polite || sleep_ == Sleep::napping ? polite_for : spin_for)) return true;
     slept_ = true;
     auto left = std::chrono::duration_cast<std::chrono::microseconds>(patience_ - waited).count() + 1;
+    if (sleep_ == Sleep::napping) {
+      Wakeups wakeups;
+      collect(wakeups);
+      if (wakeups.complete()) {
+        if (look()) {
+          moved();
+        } else {
+          wakeups.sleep(sockets_nap_ns);
+        }
+        return true;
+      }
+    }
     if (sleep_ != Sleep::until_rung) {
       left = std::min<decltype(left)>(left, sleep_ == Sleep::napping ? nap_us : look_up_us);
     }
@@ -78,6 +92,9 @@ class Waiter {
   }
 
  private:
+  static constexpr int looks_per_clock = 256;
+  static constexpr int looks_per_clock_napping = 4;  // each is a system call
+  static constexpr long sockets_nap_ns = 1'000'000;  // failures and aborts show on no socket
   static constexpr std::chrono::nanoseconds spin_for{1'000'000};
   static constexpr std::chrono::nanoseconds polite_for{50'000};
   static constexpr int nap_us = 100;

@@ -113,6 +113,17 @@ bool Sender::flush() noexcept {
   return released_ == sent_;
 }
 
+void Sender::add_wakeups(Wakeups& wakeups) const noexcept {
+  const std::size_t count = sockets_.size();
+  std::uint64_t added = 0;  // sockets, as bits
+  for (std::uint64_t index = released_; index != sent_ && !broken_; ++index) {
+    const std::uint64_t bit = std::uint64_t{1} << (index % count);
+    if (slots_[index % limits::credits].complete() || (added & bit) != 0) continue;
+    added |= bit;
+    wakeups.add(sockets_[index % count], POLLOUT);
+  }
+}
+
 bool Sender::push(std::uint64_t index) noexcept {
   Slot& slot = slots_[index % limits::credits];
   while (!slot.complete()) {
@@ -130,7 +141,10 @@ bool Sender::push(std::uint64_t index) noexcept {
     message.msg_iovlen = count;
     const ssize_t sent = ::sendmsg(sockets_[index % sockets_.size()], &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) {
-      if (!try_later()) peer_.end();
+      if (!try_later()) {
+        broken_ = true;
+        peer_.end();
+      }
       return false;
     }
     slot.done += static_cast<std::size_t>(sent);
@@ -172,6 +186,12 @@ void Receiver::release() noexcept {
 
 void Receiver::poll() noexcept {
   for (Stream& stream : streams_) fill(stream, received_ + limits::credits);
+}
+
+void Receiver::add_wakeups(Wakeups& wakeups) const noexcept {
+  for (const Stream& stream : streams_) {
+    if (!stream.ended && stream.next < received_ + limits::credits) wakeups.add(stream.socket, POLLIN);
+  }
 }
 
 void Receiver::land(std::byte* target, std::size_t bytes) noexcept {
@@ -225,7 +245,10 @@ bool Receiver::read(Stream& stream, std::size_t missing, bool& drained) noexcept
   message.msg_iovlen = count;
   const ssize_t bytes = ::recvmsg(stream.socket, &message, MSG_DONTWAIT);
   if (bytes <= 0) {
-    if (bytes == 0 || !try_later()) peer_.end();
+    if (bytes == 0 || !try_later()) {
+      stream.ended = true;
+      peer_.end();
+    }
     return false;
   }
   drained = static_cast<std::size_t>(bytes) < missing + stream.staged.size() - stream.end;

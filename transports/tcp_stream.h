@@ -70,6 +70,7 @@ class Sender final : public SendEnd {
   bool copies() const noexcept override { return true; }
   bool flush() noexcept override;
   bool polled() const noexcept override { return true; }
+  void add_wakeups(Wakeups& wakeups) const noexcept override;
   std::uint64_t sent() const noexcept override { return sent_; }
   /// Messages that the kernel has taken whole.
   std::uint64_t released() noexcept override {
@@ -101,6 +102,7 @@ class Sender final : public SendEnd {
   std::unique_ptr<std::byte[]> payloads_;
   std::uint64_t sent_ = 0;
   std::uint64_t released_ = 0;
+  bool broken_ = false;  // takes nothing more
 };
 
 class Receiver final : public ReceiveEnd {
@@ -113,12 +115,14 @@ class Receiver final : public ReceiveEnd {
   void land(std::byte* target, std::size_t bytes) noexcept override;
   std::size_t lands_from() const noexcept override { return 0; }
   bool polled() const noexcept override { return true; }
+  void add_wakeups(Wakeups& wakeups) const noexcept override;
   Status status() const noexcept override { return peer_.receive_status(); }
 
  private:
   /// What one socket is in the middle of.
   struct Stream {
     int socket = -1;
+    bool ended = false;      // brings nothing more
     std::uint64_t next = 0;  // number of the message that comes next on it
     bool has_header = false;
     Header header;

@@ -25,6 +25,7 @@ inline constexpr int abort_timeout_ms = 5000;
 inline constexpr int tcp_keepalive_s = 5;
 inline constexpr int tcp_keepalive_probes = 3;
 inline constexpr int sockets_per_link_max = 64;
+inline constexpr std::size_t wakeups_max = 128;  // sockets that a waiting call sleeps on; if more, it naps
 inline constexpr int stream_end_timeout_ms = 1000;  // between the end of a peer's streams and the news of it
 
 // The control plane.

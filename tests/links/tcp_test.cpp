@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/doorbell.h"
@@ -372,6 +374,69 @@ TEST_CASE("calls that are interrupted, or take and give little") {
     CHECK(streams.sender(0).status().ok());
     kernel = {};
   }
+}
+
+/// What poll() says of the wakeups of an end: how many there are, and how many call.
+template <typename End>
+std::pair<std::size_t, int> wakeups_of(const End& end) {
+  Wakeups wakeups;
+  end.add_wakeups(wakeups);
+  const auto sockets = wakeups.sockets();
+  return {sockets.size(), ::poll(sockets.data(), sockets.size(), 0)};
+}
+
+/// Whether one of the end's wakeups calls before long.
+template <typename End>
+bool awakes(const End& end) {
+  for (int tries = 0; patient(tries); ++tries) {
+    if (wakeups_of(end).second > 0) return true;
+  }
+  return false;
+}
+
+TEST_CASE("what a thread may sleep on until an end can move") {
+  using Count = std::pair<std::size_t, int>;
+  for (const int sockets : {1, 2}) {
+    INFO(sockets << " sockets");
+    Streams streams(sockets, 1);  // the smallest send buffer that there is
+    auto& sender = streams.sender(0);
+    auto& receiver = streams.receiver(1);
+    CHECK(wakeups_of(sender) == Count{0, 0});  // nothing is queued
+    CHECK(wakeups_of(receiver) == Count{sockets, 0});
+    REQUIRE(try_send(sender, 8, 0));
+    CHECK(awakes(receiver));
+    std::uint64_t sent = 1;
+    while (sender.flush() && sent < 1000 && try_send(sender, most, sent)) ++sent;
+    REQUIRE_FALSE(sender.flush());
+    CHECK(wakeups_of(sender).first >= 1);
+    // A receiver that takes them lets the sender go on; it asks for more while it has room, and no longer.
+    bool called = false;
+    for (int tries = 0; !sender.flush() && patient(tries); ++tries) {
+      receiver.poll();
+      if (receiver.peek() != nullptr && tries % 2 == 1) receiver.release();
+      called = called || wakeups_of(sender).second > 0;
+    }
+    CHECK(called);
+    CHECK(wakeups_of(sender) == Count{0, 0});
+    for (int tries = 0; wakeups_of(receiver).first > 0 && patient(tries); ++tries) {
+      if (sender.flush()) (void)try_send(sender, 8, sent++);
+      receiver.poll();
+    }
+    CHECK(wakeups_of(receiver).first == 0);  // full
+    receiver.release();
+    CHECK(wakeups_of(receiver).first == 1);
+  }
+}
+
+TEST_CASE("a socket that has ended wakes nobody any more") {
+  Streams streams;
+  streams.close(0);
+  CHECK(awakes(streams.receiver(1)));
+  streams.receiver(1).poll();
+  CHECK(wakeups_of(streams.receiver(1)).first == 0);
+  while (try_send(streams.sender(1), most, 0)) {
+  }
+  CHECK(wakeups_of(streams.sender(1)).first == 0);
 }
 
 TEST_CASE("what send_copy was given may change, also where the kernel took only a part") {
