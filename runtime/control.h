@@ -43,6 +43,7 @@ struct Rendezvous {
   /// Where rank 0 listens, for ranks of other hosts: a name or numbers, and a port.  0: all are on one host.
   std::string host;
   std::uint16_t port = 0;
+  std::string variable;  // that names the host, for errors
 };
 /// Starts a root whose id both sides derive (rank 0, on that host).  The others derive it by `derived_unique_id`, which
 /// may ask for the host's addresses, and join.  Throws Error.

@@ -10,31 +10,26 @@
 #include <cstring>
 
 #include "base/doorbell.h"
+#include "base/keepalive.h"
 #include "base/limits.h"
 #include "tcp_stream.h"
 
 namespace rondo {
 namespace {
 
-void set_option(int socket, int level, int option, int value, const char* what) {
-  if (::setsockopt(socket, level, option, &value, sizeof value) != 0) {
-    throw_system_error(std::string("cannot set ") + what + " of a data socket");
-  }
-}
-
-/// Non-blocking, no delay for small messages, and a kernel that notices a host that is gone.
+/// Non-blocking, no delay for small messages, and a kernel that notices a host that is gone.  A rank that is late may
+/// leave bytes unread for as long as it likes: where some wait, a dead host shows on the channel of the pair, on the
+/// same way.
 void configure(int socket) {
   const int flags = ::fcntl(socket, F_GETFL);
   if (flags < 0 || ::fcntl(socket, F_SETFL, flags | O_NONBLOCK) != 0) {
     throw_system_error("cannot make a data socket non-blocking");
   }
-  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
-  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, limits::tcp_keepalive_s, "TCP_KEEPIDLE");
-  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, limits::tcp_keepalive_s, "TCP_KEEPINTVL");
-  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, limits::tcp_keepalive_probes, "TCP_KEEPCNT");
-  set_option(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, limits::tcp_keepalive_s * (limits::tcp_keepalive_probes + 1) * 1000,
-             "TCP_USER_TIMEOUT");
+  const int on = 1;
+  if (::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) {
+    throw_system_error("cannot set TCP_NODELAY of a data socket");
+  }
+  keep_alive(socket, Unread::is_fine);
 }
 
 class TcpConnection final : public Connection {

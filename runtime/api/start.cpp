@@ -74,7 +74,8 @@ class Fresh {
 }  // namespace
 
 control::UniqueId id_at(const Meeting& meeting, const std::string& name, int rank) {
-  const control::Rendezvous rendezvous{name, meeting.secret, meeting.host, meeting.port};
+  const std::string variable = meeting.source.substr(0, meeting.source.find(' '));
+  const control::Rendezvous rendezvous{name, meeting.secret, meeting.host, meeting.port, variable};
   return rank == 0 ? control::create_derived_root(rendezvous) : control::derived_unique_id(rendezvous);
 }
 

@@ -10,6 +10,9 @@ constexpr Variable rows[] = {
     // Rondo's own.
     {"RONDO_TIMEOUT", "seconds", "300",
      "How long init and every call may wait for other ranks before they fail and name those that were missing."},
+    {"RONDO_HOST_TIMEOUT", "seconds", "20",
+     "After so long without a sign of life from another host's kernel its ranks are dead (2 to 100000).  Read once a "
+     "process."},
     {"RONDO_PORT_RANGE", "FIRST-LAST", "",
      "The TCP ports that a process may listen on: one for each process, the first that is free.  Unset: any."},
     {"RONDO_TRANSPORT", "one of shm|tcp", "",

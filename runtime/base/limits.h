@@ -1,6 +1,7 @@
 // Every limit of Rondo, by name.  A limit that users meet says so in the sentence of its error.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,12 +22,25 @@ inline constexpr std::size_t cache_line_bytes = 64;
 inline constexpr int regions_max = 1024;  // ncclMemAlloc regions that can be lent at one time
 inline constexpr int abort_timeout_ms = 5000;
 
-// A host that is gone is noticed by TCP itself after about (probes + 1) * keepalive seconds.
-inline constexpr int tcp_keepalive_s = 5;
-inline constexpr int tcp_keepalive_probes = 3;
+inline constexpr int tcp_keepalive_probes = 3;  // unanswered, one each quarter of RONDO_HOST_TIMEOUT
+inline constexpr int host_timeout_s_min = 2;    // of RONDO_HOST_TIMEOUT
+inline constexpr int host_timeout_s_max = 100'000;
 inline constexpr int sockets_per_link_max = 64;
 inline constexpr std::size_t wakeups_max = 128;  // sockets that a waiting call sleeps on; if more, it naps
 inline constexpr int stream_end_timeout_ms = 1000;  // between the end of a peer's streams and the news of it
+
+// Descriptors (`ulimit -n`).  A process: its control thread's, however much it communicates.  A communicator: for each
+// line of the tree of news (to a parent and to tree_fanout children) a channel and the other process; for each peer
+// that it has links to a channel, and over TCP the sockets of each lane, over shared memory the peer's doorbell.
+inline constexpr int tree_fanout = 8;
+inline constexpr int descriptors_of_process = 8;
+inline constexpr int descriptors_of_shm_peer = 2;
+constexpr int descriptors_of_tcp_peer(int sockets_per_link) { return 1 + lanes_max * sockets_per_link; }
+/// At the most: with links to all other ranks, all over TCP.
+constexpr long descriptors_of_communicator(int ranks, int sockets_per_link) {
+  const long peers = ranks - 1;
+  return 2 * std::min<long>(peers, tree_fanout + 1) + peers * descriptors_of_tcp_peer(sockets_per_link);
+}
 
 // The control plane.
 inline constexpr std::size_t frame_bytes_max = 64 * 1024;  // body of a control frame

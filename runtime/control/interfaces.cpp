@@ -114,6 +114,34 @@ InterfaceChoice choose_interfaces(const std::vector<Interface>& all, const Inter
   return choice;
 }
 
+std::vector<Address> usable_addresses(const std::string& what, const std::vector<Address>& addresses,
+                                      const std::string& family, const std::vector<Interface>& all) {
+  const auto name = [](bool six) { return std::string(six ? "AF_INET6" : "AF_INET"); };
+  std::vector<Address> usable;
+  std::copy_if(addresses.begin(), addresses.end(), std::back_inserter(usable),
+               [&](const Address& a) { return family.empty() || name(a.six) == family; });
+  if (usable.empty() && !addresses.empty()) {
+    const std::string other = name(addresses.front().six);
+    throw Error(Code::invalid_usage, what + " is of " + other + ", but NCCL_SOCKET_FAMILY=" + family + " allows only " +
+                                         family + ": give an address of " + family +
+                                         ", or set NCCL_SOCKET_FAMILY=" + other + " on all ranks");
+  }
+  const auto outward = [&](bool six) {
+    return std::any_of(all.begin(), all.end(), [=](const Interface& i) { return !i.loopback && i.address.six == six; });
+  };
+  if (!outward(false) && !outward(true)) return usable;  // no network at all: a matter of one host, or of time
+  const auto lacks = [&](bool six) {
+    return Error(Code::invalid_usage, what + " and " + name(six) + (family.empty() ? "" : " (NCCL_SOCKET_FAMILY)") +
+                                          ": this host has no interface to others with an address of " + name(six) +
+                                          "; those that are up: " + in_words(all) + "; give it one, or meet by " +
+                                          name(!six));
+  };
+  if (addresses.empty() && !family.empty() && !outward(family == "AF_INET6")) throw lacks(family == "AF_INET6");
+  const auto reached = [&](const Address& a) { return is_loopback(a) || outward(a.six); };
+  if (!usable.empty() && std::none_of(usable.begin(), usable.end(), reached)) throw lacks(usable.front().six);
+  return usable;
+}
+
 std::vector<Interface> list_interfaces() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) throw_system_error("list the network interfaces");

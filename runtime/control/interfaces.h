@@ -39,6 +39,12 @@ struct InterfaceChoice {
 /// Throws Error(invalid_usage): no interface fits; it names those there are.
 InterfaceChoice choose_interfaces(const std::vector<Interface>& all, const InterfaceRules& rules);
 
+/// Where ranks of several hosts meet: of the `addresses` of rank 0 (none: not looked up) those of the family that is
+/// asked for ("": both).  `what` names them in errors: "MASTER_ADDR=10.0.0.1".  Throws Error(invalid_usage): none is
+/// left, or this host, which has interfaces to others, has none of their family.
+std::vector<Address> usable_addresses(const std::string& what, const std::vector<Address>& addresses,
+                                      const std::string& family, const std::vector<Interface>& all);
+
 /// NCCL_SOCKET_FAMILY: "" for both.  Throws Error.
 std::string socket_family();
 /// As the environment has it; logged.  Empty where no interface is up, and the environment asks for none.  Throws

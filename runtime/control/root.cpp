@@ -167,6 +167,12 @@ void Root::end() { thread_.roots().erase(this); }
 
 namespace {
 
+/// Those of rank 0's addresses that ranks may meet at.  Throws Error: none.
+std::vector<Address> meeting_addresses(const Rendezvous& rendezvous, const std::vector<Address>& addresses) {
+  const std::string what = rendezvous.variable + "=" + rendezvous.host;
+  return usable_addresses(what, addresses, socket_family(), list_interfaces());
+}
+
 UniqueId serve(RootAddress address) {
   ControlThread& thread = ControlThread::get();
   thread.call([&] {
@@ -202,13 +208,21 @@ UniqueId create_unique_id() {
   return serve(std::move(address));
 }
 
-UniqueId create_derived_root(const Rendezvous& rendezvous) { return serve(derive(rendezvous)); }
+UniqueId create_derived_root(const Rendezvous& rendezvous) {
+  if (rendezvous.port != 0) {
+    const auto numbers = parse_address(rendezvous.host, rendezvous.port);
+    (void)meeting_addresses(rendezvous, numbers ? std::vector{*numbers} : std::vector<Address>());
+  }
+  return serve(derive(rendezvous));
+}
 
 UniqueId derived_unique_id(const Rendezvous& rendezvous) {
   RootAddress address = derive(rendezvous);
-  // This host's own name is never looked up: who has it shares the socket with rank 0.
-  if (rendezvous.port != 0 && rendezvous.host != host_name()) {
-    address.addresses = resolve(rendezvous.host, rendezvous.port);
+  if (rendezvous.port != 0) {
+    // This host's own name is never looked up: who has it shares the socket with rank 0.
+    const bool own = rendezvous.host == host_name();
+    const auto known = own ? std::vector<Address>() : resolve(rendezvous.host, rendezvous.port);
+    address.addresses = meeting_addresses(rendezvous, known);
   }
   return encode(address);
 }

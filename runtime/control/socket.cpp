@@ -15,7 +15,7 @@
 #include <cstring>
 
 #include "base/env.h"
-#include "base/limits.h"
+#include "base/keepalive.h"
 #include "base/result.h"
 #include "control/fork_guard.h"
 
@@ -207,13 +207,9 @@ int outcome_of(const Socket& connecting) noexcept {
 }
 
 void tune(const Socket& socket) noexcept {
-  // What cannot be set leaves the kernel's defaults: slower, not wrong.
+  // What cannot be set leaves the kernel's default: slower, not wrong.
   (void)set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  (void)set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  (void)set(socket, IPPROTO_TCP, TCP_KEEPIDLE, limits::tcp_keepalive_s);
-  (void)set(socket, IPPROTO_TCP, TCP_KEEPINTVL, limits::tcp_keepalive_s);
-  (void)set(socket, IPPROTO_TCP, TCP_KEEPCNT, limits::tcp_keepalive_probes);
-  (void)set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, 1000 * limits::tcp_keepalive_s * (limits::tcp_keepalive_probes + 1));
+  keep_alive(socket.get(), Unread::is_death);
 }
 
 bool is_unix(const Socket& socket) noexcept {

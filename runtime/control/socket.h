@@ -53,7 +53,7 @@ Socket listen_on(const PortRange& range, const std::string& family, std::uint16_
 Socket begin_to_connect(const Address& address) noexcept;
 /// 0, or what went wrong.
 int outcome_of(const Socket& connecting) noexcept;
-/// Small frames leave at once, and a host that is gone is noticed (see limits::tcp_keepalive_s).  For TCP sockets.
+/// Small frames leave at once, and a host that is gone is noticed (see base/keepalive.h).  For TCP sockets.
 void tune(const Socket& socket) noexcept;
 bool is_unix(const Socket& socket) noexcept;
 /// Of the other side of a TCP socket; an empty one where there is none.

@@ -10,6 +10,7 @@
 #include <future>
 #include <optional>
 
+#include "base/keepalive.h"
 #include "base/limits.h"
 #include "base/result.h"
 #include "base/threads.h"
@@ -39,6 +40,7 @@ bool ControlThread::usable() noexcept { return serving.load(std::memory_order_ac
 
 ControlThread::ControlThread() : doorbell_(Doorbell::create()), reception_(loop_), listener_name_(random_name()) {
   prepare_crypto();
+  (void)host_timeout_s();  // a wrong value is an error here, before there are sockets
   ForkGuard::get();
   reception_.listen(listener_name_);
   // All signals are the application's: its threads take them, never this one.

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/limits.h"
+
 namespace rondo::control {
 
-inline constexpr int tree_fanout = 8;  // a table leaves a rank eight times; 1,000 ranks are four steps deep
+using limits::tree_fanout;  // a table leaves a rank eight times; 1,000 ranks are four steps deep
 
 inline int tree_parent(int rank) { return rank == 0 ? -1 : (rank - 1) / tree_fanout; }
 

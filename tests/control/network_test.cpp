@@ -102,6 +102,40 @@ TEST_CASE("an NCCL_SOCKET_IFNAME that matches nothing is an error that names wha
                  "NCCL_SOCKET_FAMILY"));
 }
 
+TEST_CASE("a meeting in a family that is not allowed, or that this host has not, is an error that says both") {
+  const std::vector<Interface> four = {machine()[0], machine()[1], machine()[3]};
+  const auto usable = [](const std::vector<std::string>& numbers, const std::string& family,
+                         const std::vector<Interface>& all) {
+    std::vector<Address> addresses;
+    for (const std::string& one : numbers) addresses.push_back(at(one));
+    std::string words;
+    for (const Address& one : usable_addresses("MASTER_ADDR=there", addresses, family, all)) {
+      words += (words.empty() ? "" : " ") + in_words(one);
+    }
+    return words;
+  };
+  const auto trouble = [&](const std::vector<std::string>& numbers, const std::string& family,
+                           const std::vector<Interface>& all) {
+    return sentence_of(Code::invalid_usage, [&] { (void)usable(numbers, family, all); });
+  };
+  CHECK(usable({"10.0.0.1", "2001:db8::1"}, "", machine()) == "10.0.0.1 2001:db8::1");
+  CHECK(usable({"10.0.0.1", "2001:db8::1"}, "AF_INET6", machine()) == "2001:db8::1");
+  CHECK(usable({"10.0.0.1", "2001:db8::1"}, "", four) == "10.0.0.1 2001:db8::1");
+  CHECK(usable({}, "AF_INET6", machine()) == "");
+  CHECK(usable({"127.0.1.1"}, "", {machine()[0], machine()[4]}) == "127.0.1.1");
+  CHECK(usable({"2001:db8::1"}, "", {machine()[0]}) == "2001:db8::1");  // no network at all: perhaps not yet
+  const std::string other = trouble({"10.0.0.1"}, "AF_INET6", machine());
+  CHECK(contains(other, "MASTER_ADDR=there is of AF_INET, but NCCL_SOCKET_FAMILY=AF_INET6"));
+  CHECK(contains(trouble({"2001:db8::1"}, "AF_INET", machine()), "is of AF_INET6, but NCCL_SOCKET_FAMILY=AF_INET "));
+  for (const std::string family : {"", "AF_INET6"}) {
+    const std::string lacks = trouble({"2001:db8::1"}, family, four);
+    CHECK(contains(lacks, "MASTER_ADDR=there"));
+    CHECK(contains(lacks, "no interface to others with an address of AF_INET6"));
+    CHECK(contains(lacks, "eth0 10.0.0.5"));
+  }
+  CHECK(contains(trouble({}, "AF_INET6", four), "AF_INET6 (NCCL_SOCKET_FAMILY)"));
+}
+
 TEST_CASE("families, networks in common, and link-local addresses") {
   CHECK(chosen(without("ib"), {"", "AF_INET", {}}) == "eth0 10.0.0.5, eth1 10.1.0.5");
   CHECK(chosen(machine(), {"", "AF_INET6", {}}) == "eth0 2001:db8::5");

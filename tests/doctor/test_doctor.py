@@ -44,11 +44,13 @@ class Here(unittest.TestCase):
         self.assertIn("lo", report["facts"][0]["interfaces"])
 
     def test_too_few_open_files(self):
-        status, report = here("sh", "-c", 'ulimit -n 40; exec "$@"', "sh")
+        script = 'ulimit -n 40; if [ $RANK != 0 ]; then exec >/dev/null 2>&1; fi; exec $RONDO doctor --json'
+        status, report = job(16, script, RONDO_TIMEOUT="3")
         self.assertEqual(status, 1)
         (finding,) = found(report, "problem", "limits")
         self.assertIn("40 open files", finding["what"])
-        self.assertIn("ulimit -n", finding["fix"])
+        self.assertIn("takes 71,", finding["cause"])  # 8, 9 lines of 2, 15 peers of 3
+        self.assertEqual("ulimit -n 142, before the launcher starts", finding["fix"])
 
     def test_variables_that_mean_nothing(self):
         status, report = here(NCCL_ALGOO="ring")
@@ -76,6 +78,8 @@ class Job(unittest.TestCase):
         for pair in report["pairs"]:
             self.assertGreater(pair["latency_us"], 0)
             self.assertGreater(pair["GB_per_s"], 0)
+        self.assertEqual({finding["of"] for finding in report["findings"]},
+                         {f"ranks 0-2 on host {report['facts'][0]['host']}", "the job"})
         (joined,) = found(report, "ok", "job")
         self.assertIn("3 ranks found each other", joined["what"])
 

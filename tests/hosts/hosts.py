@@ -11,6 +11,8 @@ import subprocess
 
 ADDRESS_4 = "10.77.0.{}"
 ADDRESS_6 = "fd77::{}"
+LOCAL_6 = "fe80::77:{}"
+FAMILIES = ("4", "6", "local 6")
 INTERFACE = "eth0"
 PATIENCE_S = 60
 
@@ -52,18 +54,22 @@ class Holder:
 
 
 class Host:
-    def __init__(self, number, holder, hub):
+    def __init__(self, number, holder, hub, families):
         self.number = number
         self.name = f"host{number}"
         self.address = ADDRESS_4.format(number + 1)
         self.address_6 = ADDRESS_6.format(number + 1)
+        self.local_6 = f"{LOCAL_6.format(number + 1)}%{INTERFACE}"
         self._holder = holder
         self._hub = hub
         self._port = f"port{number}"
         hub.run("ip", "link", "add", self._port, "type", "veth", "peer", "name", INTERFACE, "netns", str(holder.pid))
         hub.run("ip", "link", "set", self._port, "master", "bridge0", "up")
-        holder.run("ip", "address", "add", self.address + "/24", "dev", INTERFACE)
-        holder.run("ip", "address", "add", self.address_6 + "/64", "dev", INTERFACE, "nodad")
+        holder.run("ip", "link", "set", INTERFACE, "addrgenmode", "none")
+        for family, address in (("4", self.address + "/24"), ("6", self.address_6 + "/64"),
+                                ("local 6", LOCAL_6.format(number + 1) + "/64")):
+            if family in families:
+                holder.run("ip", "address", "add", address, "dev", INTERFACE, *([] if family == "4" else ["nodad"]))
         self.link(True)
 
     def shape(self, rate):
@@ -106,9 +112,10 @@ def stop(process):
 
 class Hosts:
     """`with Hosts(3) as hosts:` is a sequence of hosts that reach each other.  `own_pids`: each numbers its processes
-    itself, as containers do."""
+    itself, as containers do.  `families`: the addresses that they have, of FAMILIES."""
 
-    def __init__(self, count, own_pids=True):
+    def __init__(self, count, own_pids=True, families=FAMILIES):
+        self._families = families
         self._count = count
         self._own_pids = own_pids
         self._holders = []
@@ -120,7 +127,7 @@ class Hosts:
             for number in range(self._count):
                 setup = f"hostname host{number}\nmount -t tmpfs -o size=64m shm /dev/shm\nip link set lo up"
                 kinds = ["net", "uts", "ipc", "mount"] + (["pid"] if self._own_pids else [])
-                hosts.append(Host(number, self._hold(kinds, setup), hub))
+                hosts.append(Host(number, self._hold(kinds, setup), hub, self._families))
             return hosts
         except BaseException:
             self.__exit__()
@@ -137,10 +144,12 @@ class Hosts:
 
 def start_ranks(hosts, placement, command, variables=None, port=29500):
     """Starts `command` once for every entry of `placement`, the host of that rank, with torchrun's variables; rank 0's
-    host is the master, by its address of NCCL_SOCKET_FAMILY in `variables`.  Returns the processes: `stop` each."""
+    host is the master, by its address of NCCL_SOCKET_FAMILY in `variables` unless they have MASTER_ADDR.  Returns the
+    processes: `stop` each."""
     variables = variables or {}
     master = hosts[placement[0]]
     address = master.address_6 if variables.get("NCCL_SOCKET_FAMILY") == "AF_INET6" else master.address
+    address = variables.get("MASTER_ADDR", address)
     processes = []
     try:
         for rank, host in enumerate(placement):

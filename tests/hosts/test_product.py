@@ -88,6 +88,16 @@ class Product(unittest.TestCase):
                 jobs += 1
         return jobs
 
+    def test_over_hosts_that_have_ipv6_alone(self):
+        if why := fixture.why_not():
+            self.skipTest(why)
+        for families, master in ((["6"], "address_6"), (["local 6"], "local_6"), (["6", "local 6"], "local_6")):
+            with fixture.Hosts(2, families=families) as hosts:
+                for work in (("all_reduce", ""), ("sendrecv", "")) if not whole else WORK:
+                    results = fixture.run_ranks(hosts, PLACEMENTS["1+2"], self.command(work[0]), self.variables(
+                        work[1], "", MASTER_ADDR=getattr(hosts[0], master)))
+                    self.check(f"{work} over {families}", PLACEMENTS["1+2"], "", results)
+
     def test_by_hostid(self):
         jobs = 0
         cells = list(itertools.product(PLACEMENTS, TRANSPORTS))

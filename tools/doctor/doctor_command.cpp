@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <stdexcept>
 
@@ -73,20 +74,25 @@ void print_json(const std::vector<Report>& reports, const std::vector<json>& fac
   std::printf("%s\n", all.dump(2).c_str());
 }
 
-/// One report a distinct set of findings: ranks that say the same are told of once.
+/// One report a distinct set of findings of a host, with the ranks that have it.
 std::vector<Report> reports_by_rank(const std::vector<json>& facts) {
   std::vector<Report> reports;
-  std::vector<std::string> seen;
+  std::map<std::string, std::size_t> seen;
+  std::vector<std::vector<int>> ranks;
   for (std::size_t rank = 0; rank < facts.size(); ++rank) {
     Findings findings = check_host(facts[rank]);
-    std::string text = facts[rank]["host"];
+    const std::string host = facts[rank]["host"];
+    std::string text = host;
     for (const Finding& f : findings) text += "\n" + f.what;
-    if (std::find(seen.begin(), seen.end(), text) != seen.end()) continue;
-    seen.push_back(text);
-    reports.push_back({"rank " + std::to_string(rank) + " on host " + facts[rank]["host"].get<std::string>() +
-                           " (and those that say the same)",
-                       std::move(findings)});
+    const auto [place, fresh] = seen.try_emplace(text, reports.size());
+    if (fresh) {
+      reports.push_back({host, std::move(findings)});
+      ranks.emplace_back();
+    }
+    ranks[place->second].push_back(static_cast<int>(rank));
   }
+  for (std::size_t i = 0; i < reports.size(); ++i)
+    reports[i].title = ranks_text(ranks[i]) + " on host " + reports[i].title;
   return reports;
 }
 

@@ -17,12 +17,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "base/env.h"
+#include "base/limits.h"
+#include "base/result.h"
 #include "rondo.h"
 
 namespace rondo::doctor {
@@ -76,7 +82,7 @@ json interfaces() {
   return all;
 }
 
-/// The interface of the route to everywhere; empty: there is none.
+/// The interface of the route to everywhere, of IPv4, else of IPv6; empty: there is none.
 std::string default_route() {
   std::ifstream routes("/proc/net/route");
   std::string line;
@@ -87,7 +93,32 @@ std::string default_route() {
     fields >> name >> destination;
     if (destination == "00000000") return name;
   }
+  std::ifstream six("/proc/net/ipv6_route");
+  while (std::getline(six, line)) {  // destination, its bits, source, its bits, next hop, three numbers, flags, name
+    std::istringstream fields(line);
+    const std::vector<std::string> words{std::istream_iterator<std::string>(fields), {}};
+    const bool everywhere = words.size() == 10 && words[1] == "00" && words[9] != "lo";
+    if (everywhere && words[0].find_first_not_of('0') == std::string::npos) return words[9];
+  }
   return {};
+}
+
+/// As the launcher says; 1 without one.
+int ranks_of_job() {
+  for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    if (const char* const text = std::getenv(name)) return std::max(1, std::atoi(text));
+  }
+  return 1;
+}
+
+/// Sockets between two ranks over TCP, as far as this process's variables say so.
+int sockets_per_link() {
+  try {
+    return static_cast<int>(env::integer("NCCL_NSOCKS_PERTHREAD", 1, limits::sockets_per_link_max) *
+                            env::integer("NCCL_SOCKET_NTHREADS", 1, limits::sockets_per_link_max));
+  } catch (const Error&) {
+    return 1;  // joining says what is wrong
+  }
 }
 
 /// Empty: a page of memory can be made that other processes map; otherwise the system's words.
@@ -195,12 +226,13 @@ void check_memory(const json& facts, Findings& findings) {
 void check_limits(const json& facts, Findings& findings) {
   const json& soft = facts["files_soft"];
   const std::string text = count_text(soft) + " open files (hard limit: " + count_text(facts["files_hard"]) + ")";
-  // A rank holds a handful of descriptors a peer: its channel, process, memory, and the sockets of its links.
-  const int needed = 64 + 8 * facts["ranks"].get<int>();
+  const long needed = limits::descriptors_of_process +
+                      limits::descriptors_of_communicator(facts["ranks"].get<int>(), facts["sockets_per_link"]);
   if (!soft.is_null() && soft < needed) {
     findings.push_back({Level::problem, "limits", text,
-                        "a job of " + facts["ranks"].dump() + " ranks may need " + std::to_string(needed),
-                        "ulimit -n " + std::to_string(needed) + " or more, before the launcher starts"});
+                        "a job of " + facts["ranks"].dump() + " ranks that are all linked over TCP takes " +
+                            std::to_string(needed) + ", besides the program's own files",
+                        "ulimit -n " + std::to_string(2 * needed) + ", before the launcher starts"});
   } else {
     findings.push_back({Level::good, "limits", text});
   }
@@ -245,7 +277,7 @@ json host_facts() {
           {"nccl_version", version},
           {"user", getuid()},
           {"pid", getpid()},
-          {"ranks", 1},
+          {"ranks", ranks_of_job()},
           {"ranks_here", 1},
           {"processors", CPU_COUNT(&processors)},
           {"bound_to", bound},
@@ -258,6 +290,7 @@ json host_facts() {
           {"membarrier", has_membarrier()},
           {"interfaces", interfaces()},
           {"default_route", default_route()},
+          {"sockets_per_link", sockets_per_link()},
           {"variables", variables()},
           {"complaints", env::complaints()}};
 }

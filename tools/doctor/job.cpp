@@ -18,7 +18,8 @@ void expect(ncclResult_t result, const char* what) {
   throw std::runtime_error(said ? sentence : std::string(what) + ": " + ncclGetErrorString(result));
 }
 
-/// "0-2, 5"
+}  // namespace
+
 std::string ranks_text(const std::vector<int>& ranks) {
   std::string text;
   for (std::size_t first = 0; first < ranks.size();) {
@@ -29,8 +30,10 @@ std::string ranks_text(const std::vector<int>& ranks) {
     if (last > first) text.append("-").append(std::to_string(ranks[last]));
     first = last + 1;
   }
-  return text;
+  return (ranks.size() == 1 ? "rank " : "ranks ") + text;
 }
+
+namespace {
 
 /// value: the ranks that have it.
 std::map<std::string, std::vector<int>> by_value(const std::vector<json>& facts, auto value) {
@@ -46,7 +49,7 @@ void compare(const std::vector<json>& facts, Finding finding, Findings& findings
   if (groups.size() < 2) return;
   for (const auto& [text, ranks] : groups) {
     finding.what += &text == &groups.begin()->first ? ": " : "; ";
-    finding.what += text + (ranks.size() == 1 ? " on rank " : " on ranks ") + ranks_text(ranks);
+    finding.what += text + " on " + ranks_text(ranks);
   }
   findings.push_back(std::move(finding));
 }
@@ -130,7 +133,7 @@ Findings compare_ranks(const std::vector<json>& facts) {
   std::string hosts;
   for (const auto& [host, ranks] : by_value(facts, [](const json& f) { return plain(f["host"]); })) {
     if (!hosts.empty()) hosts += "; ";
-    hosts += host + (ranks.size() == 1 ? ": rank " : ": ranks ") + ranks_text(ranks);
+    hosts += host + ": " + ranks_text(ranks);
   }
   findings.push_back({Level::good, "job", std::to_string(facts.size()) + " ranks found each other (" + hosts + ")"});
   const auto same = [&](Level level, const char* what, const char* cause, const char* fix, const char* key) {

@@ -1,12 +1,16 @@
 // All ranks of a launch: do they find each other, where do they differ, how fast is each pair.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "nccl.h"
 #include "tools/doctor/finding.h"
 
 namespace rondo::doctor {
+
+/// "rank 3", "ranks 0-2, 5"
+std::string ranks_text(const std::vector<int>& ranks);
 
 /// Whether a launcher started this process.
 bool in_a_job();
