@@ -26,7 +26,7 @@ inline constexpr int tcp_keepalive_probes = 3;  // unanswered, one each quarter 
 inline constexpr int host_timeout_s_min = 2;    // of RONDO_HOST_TIMEOUT
 inline constexpr int host_timeout_s_max = 100'000;
 inline constexpr int sockets_per_link_max = 64;
-inline constexpr std::size_t wakeups_max = 128;  // sockets that a waiting call sleeps on; if more, it naps
+inline constexpr std::size_t wakeups_max = 128;     // sockets that a waiting call sleeps on; if more, it naps
 inline constexpr int stream_end_timeout_ms = 1000;  // between the end of a peer's streams and the news of it
 
 // Descriptors (`ulimit -n`).  A process: its control thread's, however much it communicates.  A communicator: for each
