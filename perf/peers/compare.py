@@ -181,8 +181,14 @@ def arguments_of(words):
     return arguments
 
 
+def stop_on_signals():
+    """So that contenders end with this program."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+
 def main(words=None):
     arguments = arguments_of(words)
+    stop_on_signals()
     if arguments.earlier:
         results = report.read_csv(arguments.earlier.split(","))
     else:

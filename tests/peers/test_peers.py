@@ -106,8 +106,29 @@ class Runs(unittest.TestCase):
                 compare.times_of([(hanging, {})], 1)
             with open(path) as file:
                 child = file.read().strip()
-        state = subprocess.run(["ps", "-o", "stat=", "-p", child], capture_output=True, text=True, check=False).stdout
-        self.assertIn(state.strip()[:1], ("", "Z"))
+        self.assertIn(self.state(child), ("", "Z"))
+
+    def test_an_ended_comparison_ends_its_contenders(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "child")
+            program = ("import signal, sys; sys.path.insert(0, sys.argv[1]); import compare; "
+                       "compare.stop_on_signals(); compare.times_of([(['sh', '-c', sys.argv[2]], {})], 600)")
+            process = subprocess.Popen([sys.executable, "-B", "-c", program, os.path.dirname(compare.__file__),
+                                        f"echo $$ > {path}; echo started >&2; exec sleep 600"],
+                                       stderr=subprocess.PIPE, text=True)
+            self.assertEqual(process.stderr.readline(), "started\n")
+            process.terminate()
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 143)
+            with open(path) as file:
+                child = file.read().strip()
+        self.assertIn(self.state(child), ("", "Z"))
+
+    @staticmethod
+    def state(process):
+        """One letter; empty: there is none."""
+        return subprocess.run(["ps", "-o", "stat=", "-p", process], capture_output=True, text=True,
+                              check=False).stdout.strip()[:1]
 
     def test_a_void_contender_is_left_out_and_the_others_go_on(self):
         def start(place, ranks, mode, collectives):
