@@ -1,22 +1,22 @@
 // rondo-train: trains a ResNet on the ranks that a launcher started.  Its exit status is 0, or 2 for a wrong command
 // line, or 1 with a sentence for what fails later; a signal that asked it to end is what ends it.
-#include <csignal>
 #include <cstdio>
 #include <exception>
 
 #include "tools/trainer/options.h"
+#include "tools/trainer/stop.h"
 #include "tools/trainer/training.h"
 
 int main(int argc, char** argv) {
   const rondo::trainer::CommandLine line = rondo::trainer::read_options(argc, argv);
   if (line.done) return line.status;
   try {
-    const int signal = rondo::trainer::train(line.options);
-    if (signal != 0) {
-      std::signal(signal, SIG_DFL);
-      std::raise(signal);
+    const rondo::trainer::Ending ending = rondo::trainer::train(line.options);
+    if (ending.signal != 0) {
+      std::fflush(stdout);
+      rondo::trainer::end_by(ending.signal);
     }
-    return 0;
+    return ending.status;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rondo-train: %s\n", error.what());
     return 1;

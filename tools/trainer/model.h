@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "tools/trainer/adapter/adapter.h"
+
 namespace rondo::trainer {
 
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
+using adapter::NamedTensor;
 
 class Model {
  public:

@@ -2,6 +2,7 @@
 #include "tools/trainer/options.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <map>
 
 #include "rondo.h"
@@ -37,8 +38,8 @@ void add_model(CLI::App& app, Options& options) {
              {{"auto", Stem::automatic}, {"imagenet", Stem::imagenet}, {"small", Stem::small}},
              "imagenet: 7x7, stride 2, and a pool; small: 3x3; auto: small below 64 pixels")
       ->group(group);
-  add_choice(app, "--norm", options.norm, {{"batch", Norm::batch}, {"group", Norm::group}, {"sync", Norm::sync}},
-             "batch, group (at most 32 groups), or sync: batch over all ranks")
+  add_choice(app, "--norm", options.norm, {{"batch", Norm::batch}, {"group", Norm::group}},
+             "batch, or group (at most 32 groups)")
       ->group(group);
   app.add_flag("--channels-last", options.channels_last, "keep channels beside each other")->group(group);
   app.add_flag("--grad-checkpointing", options.recompute, "keep a block's input only, and compute the rest again")
@@ -67,6 +68,8 @@ void add_data(CLI::App& app, Options& options) {
   app.add_option("-b,--batch-size,--batch", options.batch, "images a rank and pass")
       ->check(CLI::Range(1, 1 << 20))
       ->group(group);
+  app.add_flag("--drop-last", options.drop_last, "leave out images that don't go round; else some are used twice")
+      ->group(group);
   app.add_option("-j,--workers", options.workers, "threads that load; 0: the one that trains")
       ->check(CLI::Range(0, 256))
       ->group(group);
@@ -94,8 +97,9 @@ void add_rate(CLI::App& app, Options& options) {
 
 void add_training(CLI::App& app, Options& options) {
   const std::string group = "Training";
-  add_choice(app, "--parallel", options.parallel, {{"none", Parallel::none}},
-             "none: each rank trains a model of its own")
+  add_choice(app, "--parallel", options.parallel,
+             {{"none", Parallel::none}, {"ddp", Parallel::ddp}, {"ps", Parallel::ps}},
+             "ddp: gradients averaged while backward runs; ps: rank 0 gathers, updates, sends; none: each rank alone")
       ->group(group);
   app.add_option("--epochs", options.epochs, "")->check(CLI::Range(1, 1 << 20))->group(group);
   app.add_option("--max-steps", options.steps_max, "0: as many as the epochs have")
@@ -120,10 +124,54 @@ void add_training(CLI::App& app, Options& options) {
       ->check(CLI::PositiveNumber)
       ->group(group);
   app.add_option("--threads", options.threads, "of a rank's computation")->check(CLI::Range(1, 1024))->group(group);
-  app.add_flag("-e,--evaluate", options.evaluate_only, "no training")->group(group);
+}
+
+void add_exchange(CLI::App& app, Options& options) {
+  const std::string group = "Exchange of gradients";
+  app.add_option("--bucket-cap-mb", options.bucket_cap_mb, "MiB a bucket; the first has 1")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  add_choice(app, "--wire-dtype", options.wire,
+             {{"same", Precision::as_is}, {"bfloat16", Precision::bf16}, {"float16", Precision::fp16}},
+             "type in which gradients travel")
+      ->group(group);
+  app.add_option("--check-every", options.check_every, "steps between checks that ranks agree; 0: none")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+}
+
+void add_output(CLI::App& app, Options& options) {
+  const std::string group = "Output";
+  app.add_option("--output", options.output, "folder of checkpoints; empty: none")->group(group);
+  app.add_option("--resume", options.resume, "a checkpoint, or auto: the last one in --output, if there is one")
+      ->group(group);
+  app.add_option("--checkpoint-hist", options.checkpoints_kept, "checkpoints to keep, beside the best")
+      ->check(CLI::Range(1, 1 << 20))
+      ->group(group);
+  app.add_option("--recovery-interval", options.save_interval, "steps between checkpoints; 0: after epochs only")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_option("--val-interval", options.evaluation_interval, "epochs between evaluations")
+      ->check(CLI::Range(1, 1 << 20))
+      ->group(group);
+  app.add_flag("-e,--evaluate", options.evaluate_only, "only evaluate, with --resume the checkpoint's model")
+      ->group(group);
+  app.add_option("--json", options.json, "file of losses, rates and accuracies by step, as JSON lines")->group(group);
+  app.add_option("--csv", options.csv, "the same as CSV")->group(group);
+  app.add_option("--tensorboard", options.tensorboard, "folder of TensorBoard's event files")->group(group);
+  app.add_option("--plot", options.plot, "curves as SVG; after --resume those of --json, too")->group(group);
+  app.add_option("--trace", options.trace, "the last steps of all ranks, for chrome://tracing")->group(group);
+  app.add_option("--report", options.report, "the final report as JSON")->group(group);
   app.add_option("--log-interval", options.log_interval, "steps between lines")
       ->check(CLI::PositiveNumber)
       ->group(group);
+}
+
+/// What the flags say together that can't be; empty if all is well.
+std::string contradiction(const Options& options) {
+  if (options.resume == "auto" && options.output.empty()) return "--resume auto needs --output: where it looks";
+  if (options.precision != Precision::as_is && options.type != "float32") return "--amp is for --dtype float32";
+  return "";
 }
 
 }  // namespace
@@ -133,7 +181,7 @@ CommandLine read_options(int argc, char** argv) {
   Options& options = line.options;
   CLI::App app("Trains a ResNet on one or several ranks: rondo run -n RANKS -- rondo-train [OPTIONS]", "rondo-train");
   app.set_version_flag("--version", rondoGetVersion());
-  app.option_defaults()->always_capture_default();
+  app.option_defaults()->always_capture_default()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app.get_formatter()->column_width(36);
   bool mixed = false;
   bool averaged = false;
@@ -143,6 +191,8 @@ CommandLine read_options(int argc, char** argv) {
   add_data(app, options);
   add_rate(app, options);
   add_training(app, options);
+  add_exchange(app, options);
+  add_output(app, options);
   const std::string group = "Training";
   app.add_flag("--amp", mixed, "compute in --amp-dtype where that is safe")->group(group);
   add_choice(app, "--amp-dtype", mixed_type, {{"bfloat16", Precision::bf16}, {"float16", Precision::fp16}}, "")
@@ -162,6 +212,11 @@ CommandLine read_options(int argc, char** argv) {
   }
   if (mixed) options.precision = mixed_type;
   if (averaged) options.average_decay = average_decay;
+  if (const std::string text = contradiction(options); !line.done && !text.empty()) {
+    std::fprintf(stderr, "rondo-train: %s\n", text.c_str());
+    line.done = true;
+    line.status = 2;
+  }
   return line;
 }
 

@@ -38,9 +38,13 @@ struct Options {
   std::int64_t test_count = 0;
   int batch = 32;  // images a rank and pass
   int workers = 1;
+  bool drop_last = false;  // of images that don't go round; else some are used twice
 
   // How to train.
-  Parallel parallel = Parallel::none;
+  Parallel parallel = Parallel::ddp;
+  double bucket_cap_mb = 25;
+  Precision wire = Precision::as_is;  // of gradients on their way
+  int check_every = 0;                // steps between checks that all ranks agree; 0: none
   int epochs = 90;
   std::int64_t steps_max = 0;  // 0: as many as the epochs have
   std::uint64_t seed = 42;
@@ -67,7 +71,18 @@ struct Options {
   int threads = 1;
 
   // What comes out.
+  std::string output;  // the folder of checkpoints; empty: none
+  std::string resume;  // a checkpoint, or "auto": the last whole one in `output`
+  int checkpoints_kept = 3;
+  std::int64_t save_interval = 0;  // steps; 0: after each epoch only
+  int evaluation_interval = 1;     // epochs
   bool evaluate_only = false;
+  std::string json;                // files, empty: none: rows of figures as JSON lines
+  std::string csv;                 // the same as CSV
+  std::string tensorboard;         // a folder of event files
+  std::string plot;                // curves, SVG
+  std::string trace;               // of the last steps, for chrome://tracing
+  std::string report;              // the final report, JSON
   std::int64_t log_interval = 50;  // steps
 };
 

@@ -58,6 +58,11 @@ void Team::broadcast(std::vector<std::byte>& bytes) {
   if (count > 0) check(ncclBroadcast(bytes.data(), bytes.data(), count, ncclUint8, 0, comm_, nullptr), comm_);
 }
 
+void Team::barrier() {
+  double nothing = 0;
+  sum({&nothing, 1});
+}
+
 std::vector<double> Team::gather(std::span<const double> values) {
   std::vector<double> all(values.size() * static_cast<std::size_t>(ranks_));
   check(ncclAllGather(values.data(), all.data(), values.size(), ncclFloat64, comm_, nullptr), comm_);

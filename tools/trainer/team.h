@@ -17,6 +17,11 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Thrown by every rank: one of them need tell it.
+struct CommonError : Error {
+  using Error::Error;
+};
+
 class Team {
  public:
   /// Joins the other ranks if the environment names a rank (docs/launchers.md); blocks until all are there.
@@ -33,6 +38,8 @@ class Team {
   void sum(std::span<double> values);
   /// The bytes of rank 0 (others' are replaced).
   void broadcast(std::vector<std::byte>& bytes);
+  /// Returns when all ranks have called.
+  void barrier();
   /// Every rank's values one after another; all give equally many.
   std::vector<double> gather(std::span<const double> values);
 

@@ -1,256 +1,249 @@
-// The training, step by step: see training.h.
+// A training, epoch by epoch: see training.h.  Every rank walks the same steps; rank 0 speaks and writes files.
 #include "tools/trainer/training.h"
 
-#include <ATen/Parallel.h>
-#include <c10/core/GradMode.h>
-#include <c10/util/Exception.h>
-
-#include <chrono>
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 
-#include "tools/trainer/batches.h"
-#include "tools/trainer/data/open.h"
-#include "tools/trainer/optimizer.h"
-#include "tools/trainer/precision.h"
-#include "tools/trainer/resnet.h"
+#include "tools/trainer/checkpoint.h"
+#include "tools/trainer/images.h"
+#include "tools/trainer/learner.h"
+#include "tools/trainer/reporter.h"
 #include "tools/trainer/schedule.h"
+#include "tools/trainer/stop.h"
 #include "tools/trainer/team.h"
 
 namespace rondo::trainer {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double seconds_between(Clock::time_point from, Clock::time_point to) {
-  return std::chrono::duration<double>(to - from).count();
-}
-
-/// Where a rank's time went, in seconds.
-struct Phases {
-  double data = 0;
-  double forward = 0;
-  double backward = 0;
-  double update = 0;
+/// Where a training stands: what a checkpoint keeps beside tensors.
+struct Progress {
+  std::int64_t steps = 0;
+  std::uint64_t passes = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t images = 0;  // of the epoch, over all ranks
+  double best = -1;          // share of test images
 };
 
 class Training {
  public:
-  explicit Training(const Options& options);
+  Training(const Options& options, Team& team);
+  /// The signal that asked it to end, or 0.
   int run();
 
  private:
-  void open_data();
-  void make_model();
-  void step(double rate);
+  void resume();
+  void read(const std::string& path);
+  int step();
+  void end_epoch();
   double evaluate();
-  std::int64_t steps_planned() const;
+  void save(bool best);
+  nlohmann::json settings() const;
+  double epochs_done() const { return static_cast<double>(progress_.steps) / static_cast<double>(epoch_steps_); }
+  bool first() const { return team_.rank() == 0; }
 
-  Options options_;
-  Team team_;
-  at::Device device_;
-  at::ScalarType type_;
-  std::unique_ptr<data::Dataset> training_set_, test_set_;
-  data::Augmentation test_augmentation_;
-  std::unique_ptr<data::Sampler> sampler_;
+  const Options options_;
+  Team& team_;
+  Images images_;
+  Learner learner_;
+  std::optional<CheckpointFolder> folder_;  // on rank 0, if there is one
   std::unique_ptr<data::Loader> loader_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<Batches> batches_;
-  std::optional<Optimizer> optimizer_;
-  std::optional<Average> average_;
-  std::optional<LossScale> scale_;
-  std::int64_t steps_ = 0;
-  std::uint64_t passes_ = 0;
-  double loss_ = 0;
-  Phases phases_;
+  Reporter reporter_;
+  Progress progress_;
+  bool resumed_ = false;
+  std::int64_t saved_steps_ = -1;
+  std::int64_t epoch_steps_;
+  std::int64_t steps_planned_;
+  double peak_rate_;
 };
 
-Training::Training(const Options& options)
-    : options_(options), device_(options.device), type_(options.type == "float64" ? at::kDouble : at::kFloat) {
-  at::set_num_threads(options_.threads);
-  open_data();
-  make_model();
+std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+Training::Training(const Options& options, Team& team)
+    : options_(options),
+      team_(team),
+      images_(options, team.rank(), team.ranks()),
+      learner_(options, team, {images_.classes(), images_.size(), images_.normalisation()}),
+      reporter_(options, team, learner_.gradient_bytes()) {
+  const std::int64_t step_images = std::int64_t{options_.batch} * options_.accumulation;
+  epoch_steps_ = divided_up(static_cast<std::int64_t>(images_.training_count()), step_images);
+  steps_planned_ = options_.epochs * epoch_steps_;
+  if (options_.steps_max > 0) steps_planned_ = std::min(steps_planned_, options_.steps_max);
+  const int together = options_.parallel == Parallel::none ? 1 : team_.ranks();
+  peak_rate_ = peak_rate(options_, static_cast<double>(step_images * together));
+  if (first() && !options_.output.empty()) folder_.emplace(options_.output, options_.checkpoints_kept);
 }
 
-void Training::open_data() {
-  data::Source source;
-  source.kind = options_.data;
-  source.path = options_.data_path;
-  source.seed = options_.seed;
-  if (options_.image > 0) source.image = options_.image;
-  training_set_ = data::open_dataset(source);
-  source.split = data::Split::test;
-  test_set_ = data::open_dataset(source);
-  if (options_.image == 0) options_.image = training_set_->shape().height > 0 ? training_set_->shape().height : 224;
-  const auto count = [](std::int64_t wanted, const data::Dataset& set) {
-    return wanted > 0 ? std::min(static_cast<std::size_t>(wanted), set.size()) : set.size();
-  };
-  options_.train_count = static_cast<std::int64_t>(count(options_.train_count, *training_set_));
-  options_.test_count = static_cast<std::int64_t>(count(options_.test_count, *test_set_));
+// ---- checkpoints ----------------------------------------------------------------------------------------------------
 
-  data::Sampling sampling;
-  sampling.size = static_cast<std::size_t>(options_.train_count);
-  sampling.rank = team_.rank();
-  sampling.ranks = team_.ranks();
-  sampling.seed = options_.seed;
-  sampler_ = std::make_unique<data::Sampler>(sampling);
-  data::Loading loading;
-  loading.batch = static_cast<std::size_t>(options_.batch);
-  loading.workers = options_.workers;
-  loading.augmentation = data::usual_augmentation(*training_set_, data::Split::training, options_.image);
-  loading.seed = options_.seed;
-  test_augmentation_ = data::usual_augmentation(*test_set_, data::Split::test, options_.image);
-  loader_ = std::make_unique<data::Loader>(*training_set_, *sampler_, loading);
+/// What a continuation must have in common with what it continues.
+nlohmann::json Training::settings() const {
+  return {{"model", options_.model},
+          {"width", options_.width},
+          {"norm", static_cast<int>(options_.norm)},
+          {"average", options_.average_decay > 0}};
 }
 
-void Training::make_model() {
-  ResNetShape shape;
-  shape.depth = std::stoi(options_.model.substr(std::string("resnet").size()));
-  shape.classes = options_.classes > 0 ? options_.classes : training_set_->classes();
-  const data::Normalisation normalisation = training_set_->normalisation();
-  shape.channels = static_cast<int>(normalisation.mean.size());
-  shape.width = options_.width;
-  shape.small_stem = options_.stem == Stem::small || (options_.stem == Stem::automatic && options_.image < 64);
-  shape.norm = options_.norm;
-  shape.channels_last = options_.channels_last;
-  shape.recompute = options_.recompute;
-  shape.type = type_;
-  shape.device = device_;
-  shape.seed = options_.seed;
-  if (shape.classes < training_set_->classes()) {
-    throw Error("--num-classes " + std::to_string(shape.classes) + " is less than the data's " +
-                std::to_string(training_set_->classes()));
+void Training::save(bool best) {
+  if (first() && folder_) {
+    Learner::Snapshot snapshot = learner_.snapshot();
+    snapshot.state["settings"] = settings();
+    snapshot.state["steps"] = progress_.steps;
+    snapshot.state["passes"] = progress_.passes;
+    snapshot.state["epoch"] = progress_.epoch;
+    snapshot.state["images"] = progress_.images;
+    snapshot.state["best"] = progress_.best;
+    if (best) folder_->save_best(snapshot.state, snapshot.tensors);
+    if (saved_steps_ != progress_.steps) folder_->save(progress_.steps, snapshot.state, snapshot.tensors);
+    saved_steps_ = progress_.steps;
   }
-  model_ = make_resnet(shape);
-  batches_ = std::make_unique<Batches>(normalisation, type_, device_, options_.channels_last);
-  optimizer_.emplace(model_->parameters(), options_);
-  if (options_.average_decay > 0) average_.emplace(*model_, options_.average_decay);
-  if (options_.precision == Precision::fp16) scale_.emplace(options_.loss_scale);
+  reporter_.pause();
 }
 
-std::int64_t Training::steps_planned() const {
-  const auto batches = static_cast<std::int64_t>(loader_->batches());
-  const std::int64_t steps = options_.epochs * ((batches + options_.accumulation - 1) / options_.accumulation);
-  return options_.steps_max > 0 ? options_.steps_max : steps;
+/// Rank 0 reads, all continue.
+void Training::read(const std::string& path) {
+  std::vector<std::byte> bytes;
+  if (first()) bytes = read_file(path);
+  team_.broadcast(bytes);
+  const Checkpoint checkpoint(std::move(bytes), path);
+  if (checkpoint.state().at("settings") != settings()) {
+    throw CommonError(path + " is of a training with " + checkpoint.state().at("settings").dump() +
+                      ", and this one has " + settings().dump() +
+                      ": give the same --model, --width, --norm and --model-ema");
+  }
+  learner_.restore(checkpoint);
+  progress_.steps = checkpoint.state().at("steps");
+  progress_.passes = checkpoint.state().at("passes");
+  progress_.epoch = checkpoint.state().at("epoch");
+  progress_.images = checkpoint.state().at("images");
+  progress_.best = checkpoint.state().at("best");
 }
 
-void Training::step(double rate) {
-  model_->set_training(true);
-  for (const NamedTensor& parameter : model_->parameters()) parameter.tensor.mutable_grad() = at::Tensor();
-  double loss_sum = 0;
-  for (int pass = 0; pass < options_.accumulation; ++pass, ++passes_) {
-    const auto begin = Clock::now();
-    const data::Batch* batch = loader_->next();
-    Inputs inputs = batches_->inputs(*batch);
-    double share = 1;
-    if (options_.mixup > 0) {
-      share = mix(inputs, options_.mixup, options_.seed, static_cast<std::uint64_t>(team_.rank()), passes_);
+void Training::resume() {
+  if (options_.resume.empty()) return;
+  std::vector<std::string> candidates{options_.resume};
+  if (options_.resume == "auto") {
+    candidates.clear();
+    if (first()) candidates = folder_->newest_first();
+  }
+  // Whether a file is whole is for rank 0 to see; the others hear its name.
+  std::string chosen = candidates.empty() ? "" : candidates.front();
+  if (first() && options_.resume == "auto") {
+    chosen.clear();
+    for (const std::string& path : candidates) {
+      try {
+        const Checkpoint whole(read_file(path), path);
+        chosen = path;
+        break;
+      } catch (const Error& error) {
+        std::fprintf(stderr, "rondo-train: %s; trying the one before it\n", error.what());
+      }
     }
-    const auto loaded = Clock::now();
-    at::Tensor loss;
-    {
-      const Autocast autocast(device_.type(), options_.precision);
-      loss = loss_of(model_->forward(inputs.images), inputs.labels, share, options_.smoothing);
-    }
-    loss_sum += loss.item<double>();
-    const auto forwarded = Clock::now();
-    loss.mul((scale_ ? scale_->scale() : 1) / options_.accumulation).backward();
-    const auto backwarded = Clock::now();
-    phases_.data += seconds_between(begin, loaded);
-    phases_.forward += seconds_between(loaded, forwarded);
-    phases_.backward += seconds_between(forwarded, backwarded);
   }
-  loss_ = loss_sum / options_.accumulation;
-  if (!std::isfinite(loss_)) {
-    throw Error("the loss is " + std::to_string(loss_) + " at step " + std::to_string(steps_ + 1) + " of rank " +
-                std::to_string(team_.rank()) + ": try a lower --lr or a longer --warmup-epochs");
-  }
-  const auto begin = Clock::now();
-  optimizer_->step(rate);
-  if (average_) average_->update();
-  phases_.update += seconds_between(begin, Clock::now());
-  ++steps_;
+  std::vector<std::byte> name(chosen.size());
+  std::transform(chosen.begin(), chosen.end(), name.begin(), [](char letter) { return std::byte(letter); });
+  team_.broadcast(name);
+  chosen.assign(reinterpret_cast<const char*>(name.data()), name.size());
+  if (chosen.empty()) return;
+  read(chosen);
+  resumed_ = true;
+  if (first()) reporter_.say("resuming at step " + std::to_string(progress_.steps) + " from " + chosen);
+}
+
+// ---- steps and epochs -----------------------------------------------------------------------------------------------
+
+/// The signal that asked a rank to end, or 0.
+int Training::step() {
+  const std::size_t count = images_.training_count();
+  const std::size_t position = loader_->place().position % count;
+  StepPlan plan;
+  plan.number = static_cast<std::uint64_t>(progress_.steps) + 1;
+  const double epoch = epochs_done();
+  plan.rate = rate_at(options_, peak_rate_, epoch, options_.epochs);
+  const std::size_t wanted = static_cast<std::size_t>(options_.batch) * static_cast<std::size_t>(options_.accumulation);
+  plan.images = std::min(wanted, count - position);
+  plan.passes = static_cast<int>(divided_up(static_cast<std::int64_t>(plan.images), options_.batch));
+  plan.first_pass = progress_.passes;
+  plan.signal = stop_signal();
+  StepResult result = learner_.step(*loader_, plan);
+  ++progress_.steps;
+  progress_.passes += static_cast<std::uint64_t>(plan.passes);
+  const bool ended = position + plan.images == count;
+  progress_.epoch += ended ? 1 : 0;
+  progress_.images = ended ? 0 : (position + plan.images) * static_cast<std::size_t>(team_.ranks());
+  reporter_.step(result, plan.rate, epoch);
+  return result.signal;
 }
 
 double Training::evaluate() {
-  if (average_) average_->swap();
-  model_->set_training(false);
-  const at::NoGradGuard no_gradients;
-  data::Sampling sampling;
-  sampling.size = static_cast<std::size_t>(options_.test_count);
-  sampling.rank = team_.rank();
-  sampling.ranks = team_.ranks();
-  sampling.shuffle = false;
-  sampling.uneven = data::Uneven::exact;
-  const data::Sampler sampler(sampling);
-  data::Loading loading;
-  loading.batch = static_cast<std::size_t>(options_.batch);
-  loading.workers = options_.workers;
-  loading.augmentation = test_augmentation_;
-  loading.epochs_end = 1;
-  data::Loader loader(*test_set_, sampler, loading);
-  std::array<double, 3> sums{};  // correct, images, loss
-  while (const data::Batch* batch = loader.next()) {
-    const Inputs inputs = batches_->inputs(*batch);
-    const Autocast autocast(device_.type(), options_.precision);
-    const at::Tensor scores = model_->forward(inputs.images);
-    sums[0] += scores.argmax(1).eq(inputs.labels).sum().item<double>();
-    sums[1] += static_cast<double>(batch->count);
-    sums[2] += loss_of(scores, inputs.labels, 1, 0).item<double>() * static_cast<double>(batch->count);
+  const std::unique_ptr<data::Loader> loader = images_.test();
+  const Scores own = learner_.evaluate(*loader);
+  std::array<double, 3> sums{own.images, own.correct, own.loss};
+  if (options_.parallel != Parallel::none || options_.evaluate_only) team_.sum(sums);
+  reporter_.evaluation(progress_.steps, epochs_done(), sums[1] / sums[0], sums[2] / sums[0], sums[0]);
+  return sums[1] / sums[0];
+}
+
+void Training::end_epoch() {
+  bool best = false;
+  if (progress_.epoch % static_cast<std::uint64_t>(options_.evaluation_interval) == 0 ||
+      progress_.steps == steps_planned_) {
+    const double share = evaluate();
+    best = share > progress_.best;
+    progress_.best = std::max(share, progress_.best);
   }
-  team_.sum(sums);
-  if (average_) average_->swap();
-  if (team_.rank() == 0) {
-    std::printf("test: %.2f %% of %.0f images, loss %.4f\n", 100 * sums[0] / sums[1], sums[1], sums[2] / sums[1]);
-    std::fflush(stdout);
-  }
-  return sums[0] / sums[1];
+  save(best);
 }
 
 int Training::run() {
+  resume();
   if (options_.evaluate_only) {
     evaluate();
-    team_.finish();
     return 0;
   }
-  const std::int64_t planned = steps_planned();
-  const auto batches = static_cast<double>(loader_->batches());
-  const double peak = peak_rate(options_, double(options_.batch) * team_.ranks() * options_.accumulation);
-  auto begin = Clock::now();
-  std::int64_t steps_before = 0;
-  while (steps_ < planned) {
-    const double epoch = double(steps_) * options_.accumulation / batches;
-    step(rate_at(options_, peak, epoch, double(planned) * options_.accumulation / batches));
-    if (steps_ == 1 && planned > 1) {
-      begin = Clock::now();  // the first step sets up torch
-      steps_before = 1;
-    }
-    if (team_.rank() == 0 && (steps_ % options_.log_interval == 0 || steps_ == planned)) {
-      std::printf("step %lld of %lld: loss %.4f\n", static_cast<long long>(steps_), static_cast<long long>(planned),
-                  loss_);
-      std::fflush(stdout);
+  data::Place start;
+  start.epoch = progress_.epoch;
+  start.position = progress_.images / static_cast<std::size_t>(team_.ranks());
+  loader_ = images_.training(start);
+  reporter_.begin(steps_planned_, resumed_ ? std::optional(progress_.steps) : std::nullopt);
+  take_stop_signals();
+  int signal = 0;
+  while (signal == 0 && progress_.steps < steps_planned_) {
+    signal = step();
+    if (progress_.images == 0) {
+      end_epoch();
+    } else if (options_.save_interval > 0 && progress_.steps % options_.save_interval == 0) {
+      save(false);
     }
   }
-  std::array<double, 1> rate{double(steps_ - steps_before) * options_.batch * options_.accumulation /
-                             seconds_between(begin, Clock::now())};
-  team_.sum(rate);
-  if (team_.rank() == 0) {
-    std::printf("data %.3f s, forward %.3f s, backward %.3f s, update %.3f s\n", phases_.data, phases_.forward,
-                phases_.backward, phases_.update);
-    std::printf("%.1f images/s\n", rate[0]);
+  if (saved_steps_ != progress_.steps) save(false);
+  if (options_.parallel != Parallel::none) team_.barrier();  // a rank that ended would end rank 0, which is writing
+  if (signal == 0) {
+    reporter_.finish();
+  } else if (first()) {
+    reporter_.say(folder_ ? "stopped by a signal after step " + std::to_string(progress_.steps) + "; " +
+                                "go on with --resume auto"
+                          : "stopped by a signal after step " + std::to_string(progress_.steps));
   }
-  team_.finish();
-  return 0;
+  return signal;
 }
 
 }  // namespace
 
-int train(const Options& options) {
+Ending train(const Options& options) {
+  Team team;
+  Ending ending;
   try {
-    return Training(options).run();
-  } catch (const c10::Error& error) {
-    throw Error(error.what_without_backtrace());
+    Training training(options, team);
+    ending.signal = training.run();
+  } catch (const CommonError& error) {
+    if (team.rank() == 0) std::fprintf(stderr, "rondo-train: %s\n", error.what());
+    ending.status = 1;
   }
+  team.finish();
+  return ending;
 }
 
 }  // namespace rondo::trainer

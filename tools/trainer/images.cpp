@@ -1,0 +1,66 @@
+// The images of a training: see images.h.
+#include "tools/trainer/images.h"
+
+#include <algorithm>
+
+#include "tools/trainer/data/open.h"
+
+namespace rondo::trainer {
+namespace {
+
+constexpr int usual_size = 224;
+
+data::Sampling sampling(const data::Dataset& set, std::int64_t wanted, int rank, int ranks) {
+  data::Sampling result;
+  result.size = wanted > 0 ? std::min(static_cast<std::size_t>(wanted), set.size()) : set.size();
+  result.rank = rank;
+  result.ranks = ranks;
+  return result;
+}
+
+}  // namespace
+
+Images::Images(const Options& options, int rank, int ranks) : options_(options) {
+  data::Source source;
+  source.kind = options_.data;
+  source.path = options_.data_path;
+  source.seed = options_.seed;
+  if (options_.image > 0) source.image = options_.image;
+  training_set_ = data::open_dataset(source);
+  source.split = data::Split::test;
+  test_set_ = data::open_dataset(source);
+  name_ = training_set_->name();
+  const int own_size = training_set_->shape().height;
+  size_ = options_.image > 0 ? options_.image : own_size > 0 ? own_size : usual_size;
+
+  data::Sampling training = sampling(*training_set_, options_.train_count, rank, ranks);
+  training.seed = options_.seed;
+  training.uneven = options_.drop_last ? data::Uneven::drop : data::Uneven::pad;
+  sampler_ = std::make_unique<data::Sampler>(training);
+  data::Sampling test = sampling(*test_set_, options_.test_count, rank, ranks);
+  test.shuffle = false;
+  test.uneven = data::Uneven::exact;
+  test_sampler_ = std::make_unique<data::Sampler>(test);
+}
+
+data::Loading Images::loading(const data::Dataset& set, data::Split split) const {
+  data::Loading result;
+  result.batch = static_cast<std::size_t>(options_.batch);
+  result.workers = options_.workers;
+  result.augmentation = data::usual_augmentation(set, split, size_);
+  result.seed = options_.seed;
+  return result;
+}
+
+std::unique_ptr<data::Loader> Images::training(data::Place start) const {
+  return std::make_unique<data::Loader>(*training_set_, *sampler_, loading(*training_set_, data::Split::training),
+                                        start);
+}
+
+std::unique_ptr<data::Loader> Images::test() const {
+  data::Loading once = loading(*test_set_, data::Split::test);
+  once.epochs_end = 1;
+  return std::make_unique<data::Loader>(*test_set_, *test_sampler_, once);
+}
+
+}  // namespace rondo::trainer

@@ -1,0 +1,50 @@
+// What a training tells while it runs and at its end: progress, journals, curves, the report.  Rank 0 speaks and
+// writes; the others' figures are gathered.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/trainer/learner.h"
+#include "tools/trainer/options.h"
+#include "tools/trainer/report/journal.h"
+#include "tools/trainer/report/measures.h"
+#include "tools/trainer/report/progress.h"
+#include "tools/trainer/team.h"
+
+namespace rondo::trainer {
+
+class Reporter {
+ public:
+  Reporter(const Options& options, Team& team, double gradient_bytes);
+
+  /// Opens the journals; `resumed`: the step that a checkpoint ended with.
+  void begin(std::int64_t steps_planned, std::optional<std::int64_t> resumed);
+  void step(const StepResult& result, double rate, double epoch);
+  /// Of the model after `step` steps: shares and means of `images` test images.
+  void evaluation(std::int64_t step, double epoch, double share, double loss, double images);
+  /// What follows belongs to no step.
+  void pause() { recorder_.pause(); }
+  void say(const std::string& line);
+  /// Gathers all ranks' figures, and prints the report; its last line is the speed.  All ranks call it.
+  void finish();
+
+ private:
+  void write(report::Row row);
+  std::vector<std::vector<double>> gather(std::vector<double> numbers);
+  report::Figures own_figures() const;
+
+  const Options options_;
+  Team& team_;
+  double gradient_bytes_;
+  std::int64_t steps_planned_ = 0;
+  report::Recorder recorder_;
+  std::optional<report::Progress> progress_;  // these on rank 0
+  std::vector<std::unique_ptr<report::Journal>> journals_;
+  std::vector<report::Row> rows_;  // for --plot
+};
+
+}  // namespace rondo::trainer
