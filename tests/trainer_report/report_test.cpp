@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tests/folder.h"
 #include "tests/trainer_report/made.h"
 #include "tools/trainer/report/advice.h"
 #include "tools/trainer/report/final_report.h"
@@ -67,11 +68,23 @@ TEST_CASE("The report says what the figures say") {
   CHECK(double(json["scaling"]["parallel_fraction"]) == Approx(2 * (1 - 300.0 / 512)));
   CHECK(json["advice"].empty());
   CHECK(to_json(run_of(3))["scaling"]["parallel_fraction"].is_null());
+
+  const rondo::test::Folder folder;
+  const ScalingPoint point = scaling_point_of(folder.write("two.json", std::string_view(json.dump())));
+  CHECK(point.ranks == 2);
+  CHECK(point.images_per_second == Approx(512));
+  for (const char* text : {"{", "[]", "{\"world_size\": 2}"}) {
+    CHECK_THAT(rondo::test::sentence([&] { scaling_point_of(folder.write("bad", std::string_view(text))); }),
+               Contains("bad is not the JSON report"));
+  }
+  CHECK_THAT(rondo::test::sentence([&] { scaling_point_of(folder.path("none")); }), Contains("cannot read"));
 }
 
 TEST_CASE("Many ranks are shown by their extremes, hosts are counted, one rank needs no buckets") {
   Run run = run_of(20);
   run.ranks[7].peak_bytes = 1 << 20;
+  for (Figures& figures : run.ranks) figures.host = 4.4e15 + figures.host;  // any number will do for a host
+  CHECK(to_json(run)["ranks"][19]["host"] == 9);
   CHECK_THAT(text(run), Contains("20 ranks on 10 hosts") && Contains("least: rank 7 ") && !Contains("  rank 7 "));
   Run one = run_of(1);
   one.ranks[0].buckets.clear();

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "tools/trainer/report/advice.h"
 #include "tools/trainer/report/timeline.h"
@@ -29,10 +31,17 @@ double sum(const Run& run, double Figures::*field) {
   return result;
 }
 
+/// The ranks' hosts, numbered from 0 as they appear.
+std::vector<std::size_t> host_indices(const Run& run) {
+  std::map<double, std::size_t> seen;
+  std::vector<std::size_t> indices;
+  for (const Figures& figures : run.ranks) indices.push_back(seen.emplace(figures.host, seen.size()).first->second);
+  return indices;
+}
+
 std::size_t hosts(const Run& run) {
-  std::map<double, int> seen;
-  for (const Figures& figures : run.ranks) ++seen[figures.host];
-  return seen.size();
+  const std::vector<std::size_t> indices = host_indices(run);
+  return *std::max_element(indices.begin(), indices.end()) + 1;
 }
 
 std::string counted(std::size_t count, const char* noun) {
@@ -139,14 +148,14 @@ json bucket_json(const BucketMeans& bucket) {
   return {{"bytes", bucket.bytes}, {"ready_s", bucket.ready}, {"start_s", bucket.start}, {"end_s", bucket.end}};
 }
 
-json rank_json(const Figures& figures) {
+json rank_json(const Figures& figures, std::size_t host) {
   json phases;
   for (std::size_t i = 0; i < phase_count; ++i) phases[name(static_cast<Phase>(i))] = figures.phases[i];
   phases["other"] = figures.other;
   json buckets = json::array();
   for (const BucketMeans& bucket : figures.buckets) buckets.push_back(bucket_json(bucket));
   return {{"rank", int(figures.rank)},
-          {"host", int(figures.host)},
+          {"host", host},
           {"steps", figures.steps},
           {"images", figures.images},
           {"seconds", figures.seconds},
@@ -186,7 +195,8 @@ json to_json(const Run& run) {
   json settings = json::object();
   for (const auto& [key, value] : run.settings) settings[key] = value;
   json ranks = json::array();
-  for (const Figures& figures : run.ranks) ranks.push_back(rank_json(figures));
+  const std::vector<std::size_t> indices = host_indices(run);
+  for (std::size_t i = 0; i < run.ranks.size(); ++i) ranks.push_back(rank_json(run.ranks[i], indices[i]));
   const std::vector<ScalingPoint> all = points(run);
   json scaling{{"points", json::array()}};
   for (const ScalingPoint& point : all) {
@@ -210,6 +220,17 @@ json to_json(const Run& run) {
       {"ranks", std::move(ranks)},
       {"scaling", std::move(scaling)},
       {"advice", advice(run)}};
+}
+
+ScalingPoint scaling_point_of(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  try {
+    const json report = json::parse(file);
+    return {report.at("world_size"), report.at("images_per_second")};
+  } catch (const json::exception&) {
+    throw std::runtime_error(path + " is not the JSON report of a run");
+  }
 }
 
 }  // namespace rondo::report

@@ -32,4 +32,8 @@ std::string text(const Run& run);
 /// The same, for programs; docs/trainer.md lists the fields.
 nlohmann::json to_json(const Run& run);
 
+/// What such a JSON file of another run (of one rank, say) says of its speed: for Run::others.  Throws
+/// std::runtime_error with a sentence if it can't be read.
+ScalingPoint scaling_point_of(const std::string& path);
+
 }  // namespace rondo::report
