@@ -23,6 +23,36 @@ std::size_t landing_bytes_min(const BoundStep& step) noexcept {
   return stored_as_it_is ? step.operands[0].link->lands_from() : ReceiveEnd::never_lands;
 }
 
+/// Whether the step's one message comes from a link that brings the strand no other step's.
+bool brings_only(const BoundStep& step, const BoundStrand& strand) noexcept {
+  if (step.lands_from == ReceiveEnd::never_lands) return false;
+  const ReceiveEnd* const link = step.operands[0].link;
+  int receipts = 0;
+  for (const BoundStep& other : strand.steps) {
+    for (const Operand& operand : other.operands) receipts += operand.link == link;
+    for (const Destination& to : other.to) receipts += to.reverse == link;
+  }
+  return receipts == 1;
+}
+
+/// Bytes of a buffer; empty if `bytes` is 0.
+struct Extent {
+  const std::byte* begin = nullptr;
+  std::size_t bytes = 0;
+  bool overlaps(const Extent& other) const noexcept {
+    return begin < other.begin + other.bytes && other.begin < begin + bytes;
+  }
+};
+
+/// What a range covers in one tile: from the first to the last byte of all its slices.
+Extent extent(const plan::Layout& layout, const plan::Range& range, std::uint64_t tile, const std::byte* base) {
+  if (!range) return {};
+  const Piece first = layout.piece(range, tile, 0);
+  const Piece last = layout.piece(range, tile, layout.slices() - 1);
+  const std::size_t end = last.offset + (last.segments - 1) * last.stride + last.bytes;
+  return {base + first.offset, end - first.offset};
+}
+
 /// Whether its one operand may leave as it is, without a copy to the link's room.
 bool may_copy(const BoundStep& step) noexcept {
   const auto copies = [](const Destination& to) { return to.link->copies(); };
@@ -96,6 +126,7 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
       targets_max_ = std::max(targets_max_, static_cast<int>(b.to.size() + b.operands.size()) + 1);
       bound.steps.push_back(std::move(b));
     }
+    for (BoundStep& b : bound.steps) b.only_receipt = brings_only(b, bound);
     for (SendEnd* sender : bound.senders) {
       if (sender->polled()) bound.polled_senders.push_back(sender);
     }
@@ -144,7 +175,8 @@ void Run::start() {
 bool Run::progress() noexcept {
   bool moved = false;
   const std::size_t count = a_.program->strands().size();
-  // A strand that always finds a message would keep others of this thread from sending, and their receivers idle.
+  // A strand that always finds a message would keep others of this thread from sending, and their receivers idle.  What
+  // is only offered costs no time, and the more of it a receiver finds the better.
   const int turn = a_.alone && count == 1 ? std::numeric_limits<int>::max() : limits::slices_max;
   for (std::size_t i = 0; i < count; ++i) {
     StrandState& s = strands_[i];
@@ -152,7 +184,12 @@ bool Run::progress() noexcept {
     // Most looks find nothing: ask for the one missing message before working out the step again.
     if (s.blocked_on_message == nullptr || s.blocked_on_message->peek() != nullptr) {
       int left = turn;
-      for (; left > 0 && !s.done && status_.ok() && advance(s); --left) moved = true;
+      while (left > 0 && !s.done && status_.ok()) {
+        const bool offers = s.strand->steps[s.step].operation == Operation::lend;
+        if (!advance(s)) break;
+        moved = true;
+        left -= offers ? 0 : 1;
+      }
       if (left == 0) (void)blocked(s, nullptr, nullptr, -1);  // not blocked: what it last waited for is past
     }
     if (!moved && a_.program->polled()) poll(s);
@@ -209,14 +246,44 @@ bool Run::acquire(StrandState& s) noexcept {
   return true;
 }
 
-/// Names where the slice and, where it is of the same step, the one behind it should arrive.  When that one has come,
-/// all it depends on has happened: this strand does nothing to its target in between.
+/// Names where the slice and those behind it on its link should arrive: of this step and, where nothing in between
+/// minds, of the same step in the tiles to come.
 void Run::name_landings(const StrandState& s, const BoundStep& step, const Piece& shape) noexcept {
   ReceiveEnd& link = *step.operands[0].link;
-  link.land(base(step.target.space) + shape.offset, shape.bytes);
-  if (s.slice + 1 == a_.layout.slices()) return;
-  const Piece second = a_.layout.piece(step.target, s.tile, s.slice + 1);
-  if (second.segments == 1) link.land_second(base(step.target.space) + second.offset, second.bytes);
+  const int wanted = link.landings_wanted();
+  if (wanted == 0) return;
+  std::byte* const target = base(step.target.space);
+  link.land(target + shape.offset, shape.bytes, 0);
+  std::uint64_t tile = s.tile;
+  int slice = s.slice;
+  for (int ahead = 1; ahead < wanted; ++ahead) {
+    if (++slice == a_.layout.slices()) {
+      if (tile == s.tile && !lands_ahead(s, step)) return;
+      if (++tile == a_.layout.tiles()) return;
+      slice = 0;
+    }
+    const Piece next = a_.layout.piece(step.target, tile, slice);
+    if (next.segments != 1) return;
+    link.land(target + next.offset, next.bytes, ahead);
+  }
+}
+
+/// Whether messages for later tiles may be stored as soon as they have come.  What they depend on has happened; and
+/// until its turn nothing may touch where they go.  Others touch only what this rank's steps lend.  Steps of other
+/// tiles touch other bytes, but of scratch; so left are the steps of the same tile: those before it in its strand, and
+/// those of other strands.  All tiles are cut alike: one tells for all.
+bool Run::lands_ahead(const StrandState& s, const BoundStep& step) const noexcept {
+  if (!step.only_receipt || step.target.space != Space::out) return false;
+  const Extent landing = extent(a_.layout, step.target, s.tile, a_.out);
+  for (const BoundStrand& strand : a_.program->strands()) {
+    for (const BoundStep& other : strand.steps) {
+      if (&other == &step) break;
+      for (const plan::Range& range : {other.source, other.target}) {
+        if (extent(a_.layout, range, s.tile, base(range.space)).overlaps(landing)) return false;
+      }
+    }
+  }
+  return true;
 }
 
 [[gnu::always_inline]] inline void Run::add_target(int index, std::byte* data, std::size_t stride) noexcept {

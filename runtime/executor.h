@@ -59,6 +59,7 @@ struct BoundStep {
   bool copies = false;      // what it sends may leave from where its one operand is
   bool same_piece = false;  // the target's blocks are the source's, of `in` and `out`: one piece serves both
   std::size_t lands_from = ReceiveEnd::never_lands;  // bytes from which on its one message may arrive in the target
+  bool only_receipt = false;                         // and its link brings this strand nothing else
   plan::Range source;
   plan::Range target;
   std::vector<Operand> operands;  // in the order of reduction
@@ -174,6 +175,7 @@ class Run {
   bool matches(const Message& message, std::size_t bytes, int peer) noexcept;
   bool gather_sources(StrandState& s, const BoundStep& step, const plan::Piece& shape, std::size_t bytes) noexcept;
   void name_landings(const StrandState& s, const BoundStep& step, const plan::Piece& shape) noexcept;
+  bool lands_ahead(const StrandState& s, const BoundStep& step) const noexcept;
   void add_target(int index, std::byte* data, std::size_t stride) noexcept;
   void reduce(const BoundStep& step, int target_count, const plan::Piece& shape) noexcept;
   std::byte* base(plan::Space space) const noexcept;

@@ -54,7 +54,8 @@ class SendEnd {
  public:
   virtual ~SendEnd() = default;
   /// Room for the next message of `bytes` <= slot_bytes(), or null while there is no credit.  Asking again before
-  /// commit() gives the same room.
+  /// commit() gives the same room.  There are credits for capacity() messages of any size; there may be more for small
+  /// ones and for lent ones.
   virtual std::byte* reserve(std::size_t bytes) noexcept = 0;
   /// Sends the reserved message.
   virtual void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept = 0;
@@ -84,8 +85,8 @@ class SendEnd {
   virtual bool polled() const noexcept { return false; }
   /// If polled(): adds what tells that flush() can do something; nothing where nothing is queued.
   virtual void add_wakeups(Wakeups& wakeups) const noexcept { (void)wakeups; }
-  /// Messages sent, and messages the receiver released (or the kernel took), since the link opened.
-  /// sent() - released() <= capacity().
+  /// Messages sent, and messages the receiver released (or the kernel took), since the link opened.  released() may
+  /// lag where the last ones released were small and not lent.
   virtual std::uint64_t sent() const noexcept = 0;
   virtual std::uint64_t released() noexcept = 0;
   virtual int capacity() const noexcept = 0;
@@ -108,9 +109,13 @@ class ReceiveEnd {
   virtual void add_wakeups(Wakeups& wakeups) const noexcept { (void)wakeups; }
   /// Landing: names where the next message, if it has `bytes` bytes, should go; peek() then shows it there.  A hint, to
   /// be given before peek() and good until the message is released; `target` may be written at any time until then.
-  virtual void land(std::byte* target, std::size_t bytes) noexcept { (void)target, (void)bytes; }
-  /// The same for the message behind the next one, which may be brought together with it.  After land().
-  virtual void land_second(std::byte* target, std::size_t bytes) noexcept { (void)target, (void)bytes; }
+  /// `ahead` > 0: the same for the message so many behind the next one, which may be brought together with it; after
+  /// those before it are named.
+  virtual void land(std::byte* target, std::size_t bytes, int ahead = 0) noexcept {
+    (void)target, (void)bytes, (void)ahead;
+  }
+  /// For how many messages, from the next one on, land() may have an effect now.
+  virtual int landings_wanted() const noexcept { return 1; }
   static constexpr std::size_t never_lands = ~std::size_t{0};
   /// The bytes from which on land() may have an effect.
   virtual std::size_t lands_from() const noexcept { return never_lands; }

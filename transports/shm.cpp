@@ -48,7 +48,7 @@ enum FrameKind : std::uint16_t {
 // Below this, a copy through a slot is cheaper than a system call and its page walks.
 constexpr std::size_t kernel_copy_bytes_min = 8 * 1024;
 
-constexpr std::size_t landing_bytes = slots::copies_max * limits::slot_bytes;  // of a lane
+constexpr std::size_t landing_bytes = slots::rooms_max * limits::slot_bytes;  // of a lane
 
 /// How to find out whether one process may read and write the other's memory: `value` lies at `address` in process
 /// `pid`, and there is room for it at `answer`.

@@ -45,6 +45,10 @@ class World::Link {
   }
 
  private:
+  struct Name {
+    std::byte* target;
+    std::size_t bytes;
+  };
   struct Slot {
     std::vector<std::byte> room;
     std::size_t bytes = 0;
@@ -79,6 +83,11 @@ class World::Link {
     explicit Receiver(Link& link) noexcept : link_(link) {}
     const Message* peek() noexcept override { return link_.peek(); }
     void release() noexcept override { link_.release(); }
+    void land(std::byte* target, std::size_t bytes, int ahead) noexcept override { link_.land(target, bytes, ahead); }
+    int landings_wanted() const noexcept override { return link_.landings_wanted(); }
+    std::size_t lands_from() const noexcept override {
+      return link_.world_.options_.landings > 0 ? 1 : ReceiveEnd::never_lands;
+    }
     Status status() const noexcept override { return link_.world_.status_seen(link_.to_, link_.from_); }
 
    private:
@@ -158,14 +167,44 @@ class World::Link {
   }
 
   const Message* peek() noexcept {
-    if (received_ == sent_ || slot(received_).arrives_at > world_.now_) return nullptr;
+    if (!arrived(received_)) return nullptr;
+    if (landed_ == 0) bring();
     peeked_ = true;
     return &slot(received_).message;
+  }
+
+  bool arrived(std::uint64_t message) noexcept { return message < sent_ && slot(message).arrives_at <= world_.now_; }
+
+  /// Names are kept in order; one out of order is a broken rule.
+  void land(std::byte* target, std::size_t bytes, int ahead) noexcept {
+    names_.resize(std::min(names_.size(), static_cast<std::size_t>(ahead)));
+    if (names_.size() < static_cast<std::size_t>(ahead)) return complain("named a place out of order");
+    names_.push_back({target, bytes});
+  }
+
+  int landings_wanted() noexcept {
+    if (landed_ > 0) return 0;
+    return static_cast<int>(world_.random_.below(static_cast<std::uint64_t>(world_.options_.landings) + 1));
+  }
+
+  /// Stores every message that has arrived where it is named to go, as soon as that is allowed.
+  void bring() noexcept {
+    for (const Name& name : names_) {
+      const std::uint64_t index = received_ + static_cast<std::uint64_t>(landed_);
+      if (!arrived(index)) return;
+      Message& message = slot(index).message;
+      if (message.raw || message.offers_reply || message.bytes != name.bytes) return;
+      std::memcpy(name.target, message.data, message.bytes);
+      message.data = name.target;
+      ++landed_;
+    }
   }
 
   void release() noexcept {
     if (!peeked_) return complain("released a message that was not peeked");
     peeked_ = false;
+    names_.clear();
+    landed_ -= landed_ > 0 ? 1 : 0;
     Slot& first = slot(received_);
     if (first.message.lent) {
       --world_.lent_out_[from_];
@@ -194,6 +233,8 @@ class World::Link {
   std::uint64_t last_credit_ = 0;
   bool reserved_ = false;
   bool peeked_ = false;
+  std::vector<Name> names_;  // where the next messages should land
+  int landed_ = 0;           // messages from the oldest on that have landed
   bool lost_ = false;
   bool stale_credit_ = false;
 };

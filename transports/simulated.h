@@ -56,6 +56,7 @@ struct Options {
   unsigned stall_percent = 2;          // of messages and credits take
   std::uint32_t stall_ticks = 10'000;  // this long
   Lending lending = Lending::mixed;
+  int landings = 0;  // messages brought at once, at the most, to where the receiver names; 0: none is
   Fault fault = Fault::none;
   std::uint64_t fault_at = 0;  // number of the message that the fault hits
 };

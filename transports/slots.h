@@ -1,11 +1,13 @@
 // Slot rings: how a link lives in memory that both ends can reach (shared memory, one process, simulation).
 //
-// A ring is `credits` slots.  A slot is one cache line of header (flag, signature, and a payload of up to inline_bytes)
-// and, elsewhere, room for a larger payload.  The sender writes the slot and then its sequence number; the receiver
-// polls that number, and gives slots back in order through one counter in a line of its own.  A small message is one
-// line from one cache to the other.
+// A ring is `headers` places for messages: one cache line each (sequence number, signature, and a payload of up to
+// inline_bytes); and `credits` slots for larger payloads.  The sender fills the slot, then the header, then writes its
+// sequence number; the receiver polls that number, and gives messages back in order through one counter in a line of
+// its own.  A small message is one line from one cache to the other.  What fits into its header, or is lent, needs no
+// slot: of such messages the sender may be `headers` ahead, so that it seldom has to fetch the counter.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +38,15 @@ inline void tell_acquire([[maybe_unused]] std::uintptr_t key) noexcept {
 #endif
 }
 
+/// Begins to fetch a cache line that will be written, so that the write need not wait.
+inline void fetch_for_writing(void* line) noexcept {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<char*>(line)));  // does nothing on processors without it
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 /// What a lent message says instead of its bytes: where they are, in the sender's regions.
 struct LentRange {
   std::uint32_t region = 0;
@@ -50,8 +61,10 @@ enum Kind : std::uint32_t {
   offers_reply = 1u << 29,
   by_address = 1u << 28,  // lent: the offsets are addresses in the lender's process
 };
-inline constexpr std::uint32_t bytes_mask = (1u << 28) - 1;
-static_assert(limits::slot_bytes <= bytes_mask);
+inline constexpr int slot_shift = 24;  // the number of the slot, where there is one
+inline constexpr std::uint32_t slot_mask = 0xf;
+inline constexpr std::uint32_t bytes_mask = (1u << slot_shift) - 1;
+static_assert(limits::slot_bytes <= bytes_mask && limits::credits <= slot_mask + 1);
 
 struct alignas(limits::cache_line_bytes) Header {
   std::atomic<std::uint32_t> sequence{0};  // number of the message + 1
@@ -65,7 +78,7 @@ static_assert(sizeof(LentRange) <= limits::inline_bytes);
 
 /// The part of a ring that both ends share: its head, and behind it the slots' payloads.
 struct RingHead {
-  Header headers[limits::credits];
+  Header headers[limits::headers];
   std::uintptr_t messages_key = reinterpret_cast<std::uintptr_t>(headers);  // see tell_release
   std::uintptr_t releases_key = reinterpret_cast<std::uintptr_t>(&headers[1]);
   alignas(limits::cache_line_bytes) std::atomic<std::uint32_t> released{0};
@@ -90,7 +103,15 @@ struct RingView {
 
 /// Messages lent by address that are copied in one call, as a call costs about 3 us besides its bytes.  They are
 /// released together, after the last; the sender keeps the credits that every plan is proved with.
-inline constexpr int copies_max = limits::credits - limits::slices_max;
+inline constexpr int copies_max = 16;
+static_assert(limits::headers - copies_max >= limits::credits);
+/// Of these, those that are not copied to where they belong, but to a room in the receiver's cache.
+inline constexpr int rooms_max = 2;
+
+/// Releases of messages within their headers that the sender is not told of at once: nobody waits for them while it
+/// has other headers, and the counter's line stays in the receiver's cache.
+inline constexpr std::uint64_t releases_untold_max = limits::headers / 4;
+static_assert(limits::headers - releases_untold_max >= limits::credits);
 
 /// One message of a copy between two processes.
 struct Copy {
@@ -138,16 +159,25 @@ class Sender final : public SendEnd {
   }
 
   std::byte* reserve(std::size_t bytes) noexcept override {
-    if (sent_ - released_ == limits::credits) {
+    const bool small = bytes <= limits::inline_bytes;
+    // The message whose release makes room: the one that had the header before, or the one that had the slot.
+    const std::uint64_t past = sent_ + 1 - std::min<std::uint64_t>(sent_ + 1, limits::headers);
+    const std::uint64_t needed = small ? past : std::max(past, slot_until_[slot_]);
+    if (released_ < needed) {
       advance_to(acknowledged_.there);
-      if (sent_ - released_ == limits::credits && sent_ - released() == limits::credits) return nullptr;
+      if (released_ < needed && released() < needed) return nullptr;
     }
-    const std::size_t slot = sent_ % limits::credits;
-    return bytes <= limits::inline_bytes ? ring_.head.headers[slot].payload : ring_.payload(slot);
+    return small ? ring_.head.headers[sent_ % limits::headers].payload : ring_.payload(slot_);
   }
 
   void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept override {
-    publish(bytes, (flags.raw ? raw : 0u) | (flags.offers_reply ? offers_reply : 0u), signature);
+    std::uint32_t kind = (flags.raw ? raw : 0u) | (flags.offers_reply ? offers_reply : 0u);
+    if (bytes > limits::inline_bytes) {
+      kind |= slot_ << slot_shift;
+      slot_until_[slot_] = sent_ + 1;
+      slot_ = (slot_ + 1) % limits::credits;
+    }
+    publish(bytes, kind, signature);
   }
 
   bool lend(const std::byte* source, std::byte* reply, std::size_t bytes, const Signature& signature,
@@ -164,7 +194,7 @@ class Sender final : public SendEnd {
       range.offset = reinterpret_cast<std::uintptr_t>(source);
       range.reply_offset = reinterpret_cast<std::uintptr_t>(reply);
     }
-    std::memcpy(ring_.head.headers[sent_ % limits::credits].payload, &range, sizeof range);
+    std::memcpy(ring_.head.headers[sent_ % limits::headers].payload, &range, sizeof range);
     publish(bytes, kind, signature);
     return true;
   }
@@ -183,7 +213,7 @@ class Sender final : public SendEnd {
 
  private:
   void publish(std::size_t bytes, std::uint32_t kind, const Signature& signature) noexcept {
-    Header& header = ring_.head.headers[sent_ % limits::credits];
+    Header& header = ring_.head.headers[sent_ % limits::headers];
     header.bytes_and_kind = static_cast<std::uint32_t>(bytes) | kind;
     header.signature = signature;
     header.released = acknowledged_.here;
@@ -191,12 +221,14 @@ class Sender final : public SendEnd {
     tell_release(ring_.head.messages_key);
     header.sequence.store(static_cast<std::uint32_t>(sent_), std::memory_order_release);
     ring(*peer_.doorbell);
+    // The receiver has had the next header in its cache since it looked last: fetch it while nobody waits for it.
+    fetch_for_writing(&ring_.head.headers[sent_ % limits::headers]);
   }
 
   /// Either count may be the older one.
   void advance_to(std::uint32_t count) noexcept {
     const std::uint32_t step = count - static_cast<std::uint32_t>(released_);
-    if (step <= limits::credits) released_ += step;
+    if (step <= limits::headers) released_ += step;
   }
 
   const RingView ring_;
@@ -204,15 +236,17 @@ class Sender final : public SendEnd {
   Acknowledged& acknowledged_;
   std::uint64_t sent_;
   std::uint64_t released_;
+  std::uint32_t slot_ = 0;                          // the next one
+  std::uint64_t slot_until_[limits::credits] = {};  // released() from which on each is free
 };
 
 class Receiver final : public ReceiveEnd {
  public:
-  /// `landing`: room for copies_max messages, slot_bytes each, where what is lent by address is copied to unless land()
+  /// `landing`: room for rooms_max messages, slot_bytes each, where what is lent by address is copied to unless land()
   /// named a place; null: the peer's addresses are good here, as it is this process.
   Receiver(RingView ring, Peer& peer, Acknowledged& acknowledged, std::uint64_t first = 0,
            std::byte* landing = nullptr) noexcept
-      : ring_(ring), peer_(peer), acknowledged_(acknowledged), received_(first), landing_(landing) {
+      : ring_(ring), peer_(peer), acknowledged_(acknowledged), received_(first), told_(first), landing_(landing) {
     acknowledged_.here = static_cast<std::uint32_t>(first);
   }
 
@@ -223,8 +257,12 @@ class Receiver final : public ReceiveEnd {
     return open(header_of(received_));
   }
 
-  void land(std::byte* target, std::size_t bytes) noexcept override { landings_[0] = {target, 0, bytes}; }
-  void land_second(std::byte* target, std::size_t bytes) noexcept override { landings_[1] = {target, 0, bytes}; }
+  void land(std::byte* target, std::size_t bytes, int ahead) noexcept override {
+    if (ahead >= copies_max) return;
+    landings_[ahead] = {target, 0, bytes};
+    named_ = ahead + 1;
+  }
+  int landings_wanted() const noexcept override { return read_ == 0 ? copies_max : 0; }
   std::size_t lands_from() const noexcept override {
     return landing_ != nullptr ? limits::inline_bytes + 1 : never_lands;
   }
@@ -232,12 +270,15 @@ class Receiver final : public ReceiveEnd {
   void release() noexcept override {
     peeked_ = false;
     ++received_;
-    landings_[0] = landings_[1] = {};
+    named_ = 0;
     if (read_ != 0) {
       if (++opened_ < read_) return;
       if (!give_back_copies()) lost();
     }
     acknowledged_.here = static_cast<std::uint32_t>(received_);
+    const bool small = !message_.lent && message_.bytes <= limits::inline_bytes;
+    if (small && received_ - told_ < releases_untold_max) return;
+    told_ = received_;
     tell_release(ring_.head.releases_key);
     ring_.head.released.store(acknowledged_.here, std::memory_order_release);
     ring(*peer_.doorbell);
@@ -249,7 +290,7 @@ class Receiver final : public ReceiveEnd {
 
  private:
   const Header& header_of(std::uint64_t message) const noexcept {
-    return ring_.head.headers[message % limits::credits];
+    return ring_.head.headers[message % limits::headers];
   }
   bool arrived(std::uint64_t message) const noexcept {
     return header_of(message).sequence.load(std::memory_order_acquire) == static_cast<std::uint32_t>(message + 1);
@@ -266,7 +307,7 @@ class Receiver final : public ReceiveEnd {
     message_.reply = nullptr;
     if (!message_.lent) {
       const bool inside = message_.bytes <= limits::inline_bytes;
-      message_.data = inside ? header.payload : ring_.payload(received_ % limits::credits);
+      message_.data = inside ? header.payload : ring_.payload(word >> slot_shift & slot_mask);
     } else if (!borrow(header, (word & by_address) != 0)) {
       lost();
       return nullptr;
@@ -298,6 +339,7 @@ class Receiver final : public ReceiveEnd {
   /// Copies the message and those that have come after it, while they are lent by address, to where land() said, or
   /// into the landing.  What waits for a reply is changed before it is stored, and raw elements still are to be.
   bool read_copies() noexcept {
+    int rooms = 0;
     while (read_ < copies_max && (read_ == 0 || arrived(received_ + read_))) {
       const Header& header = header_of(received_ + read_);
       if ((header.bytes_and_kind & by_address) == 0) break;
@@ -305,8 +347,10 @@ class Receiver final : public ReceiveEnd {
       std::memcpy(&range, header.payload, sizeof range);
       const std::uint32_t word = header.bytes_and_kind;
       const std::size_t bytes = word & bytes_mask;
-      const bool named = (word & (raw | offers_reply)) == 0 && landings_[read_].bytes == bytes;
-      copies_[read_] = {named ? landings_[read_].here : landing_ + read_ * limits::slot_bytes, range.offset, bytes};
+      const bool named = (word & (raw | offers_reply)) == 0 && read_ < named_ && landings_[read_].bytes == bytes;
+      // What is not named yet may be when its turn comes, and then needs no room.
+      if (!named && (rooms == rooms_max || (named_ > 0 && read_ > 0))) break;
+      copies_[read_] = {named ? landings_[read_].here : landing_ + rooms++ * limits::slot_bytes, range.offset, bytes};
       replies_[read_] = (word & offers_reply) != 0 ? range.reply_offset : 0;
       ++read_;
     }
@@ -332,13 +376,15 @@ class Receiver final : public ReceiveEnd {
   Peer& peer_;
   Acknowledged& acknowledged_;
   std::uint64_t received_;
+  std::uint64_t told_;  // of the messages released, those that the sender can see
   std::byte* const landing_;
   bool peeked_ = false;
-  int read_ = 0;    // messages from the oldest on that lie in the landing
+  int read_ = 0;    // messages from the oldest on that are copied
   int opened_ = 0;  // of these, how many are done
   Message message_;
   Copy copies_[copies_max];
-  Copy landings_[copies_max];               // as land() named them, for the oldest messages; 0 bytes: nowhere
+  Copy landings_[copies_max];  // as land() named them, for the `named_` oldest messages
+  int named_ = 0;
   std::uint64_t replies_[copies_max] = {};  // where each goes; 0: nowhere
 };
 

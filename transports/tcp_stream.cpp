@@ -194,7 +194,8 @@ void Receiver::add_wakeups(Wakeups& wakeups) const noexcept {
   }
 }
 
-void Receiver::land(std::byte* target, std::size_t bytes) noexcept {
+void Receiver::land(std::byte* target, std::size_t bytes, int ahead) noexcept {
+  if (ahead > 0) return;
   landing_ = target;
   landing_bytes_ = bytes;
   Stream& stream = streams_[received_ % streams_.size()];

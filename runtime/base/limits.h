@@ -10,12 +10,13 @@ namespace rondo::limits {
 inline constexpr int ranks_max = 65536;  // of a communicator
 inline constexpr int lanes_max = 2;      // of a plan; each lane has its own links
 inline constexpr int slices_max = 2;     // messages a step
-inline constexpr int credits = 4;        // slots of a link; at least slices_max + 1
-static_assert(credits >= slices_max + 1);
+inline constexpr int credits = 4;        // messages of any size of a link, its slots; at least slices_max + 1
+inline constexpr int headers = 64;       // messages of a link that shares memory: those that need no slot go on to here
+static_assert(credits >= slices_max + 1 && headers >= credits);
 
-// A pair of ranks shares one segment of at most 1 MiB: two directions of `credits` slots and their headers.
+// A pair of ranks shares one segment of at most 1 MiB: for each lane and direction `credits` slots, and the headers.
 inline constexpr std::size_t slot_bytes = 112 * 1024;        // payload of one message
-inline constexpr std::size_t second_slot_bytes = 15 * 1024;  // on the second lane; plans of two lanes use no more
+inline constexpr std::size_t second_slot_bytes = 13 * 1024;  // on the second lane; plans of two lanes use no more
 inline constexpr std::size_t inline_bytes = 36;              // payload that travels in the header's own cache line
 inline constexpr std::size_t cache_line_bytes = 64;
 

@@ -73,12 +73,13 @@ Preferences all_reduce_preferences(const Situation& s) noexcept {
 
 /// Best first; what is not named comes behind, in the order of plan::schedules().
 Preferences preferences(CollectiveKind kind, const Situation& s) noexcept {
-  static constexpr Preferences scatter_close = {Algorithm::direct};
+  static constexpr Preferences close = {Algorithm::direct};
   static constexpr Preferences tree = {Algorithm::binomial};
   static constexpr Preferences first = {};
   switch (kind) {
     case CollectiveKind::all_reduce: return all_reduce_preferences(s);
-    case CollectiveKind::reduce_scatter: return s.direct && !s.far ? scatter_close : first;
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_gather: return s.direct && !s.far ? close : first;
     case CollectiveKind::reduce: return s.bytes <= tree_bytes_max ? tree : first;
     default: return first;
   }

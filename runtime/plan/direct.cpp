@@ -12,7 +12,8 @@
 //   two_shot: rank 1 stores B everywhere             two_shot_pull: ranks 0 and 2 fetch B
 //
 // all_gather, gather, scatter and all_to_all move each block once, from the rank that has it to the rank that wants it;
-// all_to_all in n-1 rounds, round k with the ranks k ahead and k behind.
+// the first and the last in n-1 rounds, round k with the ranks k ahead and k behind.  Where all ranks give and
+// take, a strand of its own lends, ahead of the other, so that who takes finds much at once.
 #include <utility>
 
 #include "plan/schedules.h"
@@ -96,12 +97,16 @@ Plan direct_reduce_scatter(const Topology& topology, int rank, int) {
 Plan direct_all_gather(const Topology& topology, int rank, int) {
   const int ranks = topology.ranks();
   if (ranks == 1) return alone(false);
-  // Lent from `out`: in place that is `in`, which must not be stored to while others read it.
-  std::vector<Step> steps{{.operation = copy, .source = in(0), .target = out(rank)},
-                          {.operation = lend, .to = others(ranks, rank), .source = out(rank)}};
-  for (const std::int32_t peer : others(ranks, rank))
-    steps.push_back({.operation = recv_copy, .from = {peer}, .target = out(peer)});
-  return one_strand(std::move(steps));
+  // Lent from `in`, which stays as it is from call to call, so that its lines may stay in the readers' caches, too.
+  std::vector<Step> lends{{.operation = copy, .source = in(0), .target = out(rank)}}, receipts;
+  for (int k = 1; k < ranks; ++k) {
+    const std::int32_t ahead = (rank + k) % ranks, behind = (rank - k + ranks) % ranks;
+    lends.push_back({.operation = lend, .to = {ahead}, .source = in(0)});
+    receipts.push_back({.operation = recv_copy, .from = {behind}, .target = out(behind)});
+  }
+  Plan plan = one_strand(std::move(lends));
+  plan.strands.push_back({std::move(receipts), 0});
+  return plan;
 }
 
 Plan direct_gather(const Topology& topology, int rank, int root) {
@@ -123,13 +128,16 @@ Plan direct_scatter(const Topology& topology, int rank, int root) {
 
 Plan direct_all_to_all(const Topology& topology, int rank, int) {
   const int ranks = topology.ranks();
-  std::vector<Step> steps{{.operation = copy, .source = in(rank), .target = out(rank)}};
+  std::vector<Step> lends, receipts{{.operation = copy, .source = in(rank), .target = out(rank)}};
   for (int k = 1; k < ranks; ++k) {
     const std::int32_t ahead = (rank + k) % ranks, behind = (rank - k + ranks) % ranks;
-    steps.push_back({.operation = lend, .to = {ahead}, .source = in(ahead)});
-    steps.push_back({.operation = recv_copy, .from = {behind}, .target = out(behind)});
+    lends.push_back({.operation = lend, .to = {ahead}, .source = in(ahead)});
+    receipts.push_back({.operation = recv_copy, .from = {behind}, .target = out(behind)});
   }
-  return one_strand(std::move(steps));
+  Plan plan;
+  if (ranks > 1) plan.strands.push_back({std::move(lends), 0});
+  plan.strands.push_back({std::move(receipts), 0});
+  return plan;
 }
 
 }  // namespace rondo::plan

@@ -52,7 +52,7 @@ const std::vector<Schedule>& schedules() {
       {reduce_scatter, A::halving_doubling, halving_doubling_reduce_scatter, m, block, widest_halving, false, false},
       {reduce_scatter, A::pat, pat_reduce_scatter, m, block, widest_pat, false, false},
       {all_gather, A::ring, ring_all_gather, m_fused, block, block, false, false},
-      {all_gather, A::direct, direct_all_gather, m, block, block, false, true},
+      {all_gather, A::direct, direct_all_gather, one, block, block, false, true},
       {all_gather, A::halving_doubling, halving_doubling_all_gather, m, block, widest_halving, false, false},
       {all_gather, A::pat, pat_all_gather, m, block, widest_pat, false, false},
       {broadcast, A::chain, chain_broadcast, one, block, block, false, false},
@@ -63,7 +63,7 @@ const std::vector<Schedule>& schedules() {
       {gather, A::binomial, binomial_gather, one, block, widest_halving, false, false},
       {scatter, A::direct, direct_scatter, one, block, block, false, true},
       {scatter, A::binomial, binomial_scatter, one, block, widest_halving, false, false},
-      {all_to_all, A::direct, direct_all_to_all, m, block, block, false, true},
+      {all_to_all, A::direct, direct_all_to_all, one, block, block, false, true},
       {all_to_all, A::bruck, bruck_all_to_all, m, block, widest_bruck, false, false},
   };
   // clang-format on

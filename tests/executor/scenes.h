@@ -38,6 +38,10 @@ inline Scene random_scene(const rondo::plan::Schedule& schedule, std::uint64_t s
   scene.links.delay_max = random.percent(20) ? 0 : 100;
   const int least = credits_needed(scene);
   scene.links.credits = least + static_cast<int>(random.below(4));
+  if (random.percent(50)) {
+    scene.links.landings = static_cast<int>(1 + random.below(16));
+    scene.links.credits += static_cast<int>(random.below(16));  // so that much arrives at once
+  }
   return scene;
 }
 

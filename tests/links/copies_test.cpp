@@ -69,9 +69,9 @@ struct Scene {
   slots::Peer lending, borrowing;
   slots::Acknowledged here, there;
   std::unique_ptr<slots::Ring> ring = std::make_unique<slots::Ring>();
-  std::vector<std::byte> landing = std::vector<std::byte>(slots::copies_max * limits::slot_bytes);
-  std::vector<std::byte> memory = std::vector<std::byte>(16 * bytes);
-  std::vector<std::byte> replies = std::vector<std::byte>(16 * bytes);
+  std::vector<std::byte> landing = std::vector<std::byte>(slots::rooms_max * limits::slot_bytes);
+  std::vector<std::byte> memory = std::vector<std::byte>(32 * bytes);
+  std::vector<std::byte> replies = std::vector<std::byte>(32 * bytes);
   slots::Sender sender{*ring, lending, here};
   slots::Receiver receiver{*ring, borrowing, there, 0, landing.data()};
 };
@@ -83,10 +83,10 @@ TEST_CASE("Lent messages that have arrived are copied in one call, and released 
   for (int i = 0; i < limits::credits; ++i) scene.lend(i);
   for (int i = 0; i < limits::credits; ++i) {
     scene.answer(i);
-    const int done = (i + 1) / slots::copies_max * slots::copies_max;
+    const int done = (i + 1) / slots::rooms_max * slots::rooms_max;
     CHECK(scene.sender.released() == static_cast<std::uint64_t>(done));
-    CHECK(scene.kernel.reads == i / slots::copies_max + 1);
-    CHECK(scene.kernel.writes == done / slots::copies_max);
+    CHECK(scene.kernel.reads == i / slots::rooms_max + 1);
+    CHECK(scene.kernel.writes == done / slots::rooms_max);
     for (int j = 0; j <= i; ++j) CHECK(scene.answered(j) == (j < done));
   }
 }
@@ -137,8 +137,8 @@ TEST_CASE("The held-back releases leave the sender the credits of the proofs") {
     scene.answer(answered);
     held_max = std::max(held_max, static_cast<std::uint64_t>(answered + 1) - scene.sender.released());
   }
-  CHECK(held_max == slots::copies_max - 1);
-  CHECK(limits::credits - held_max >= limits::slices_max + 1);
+  CHECK(held_max == slots::rooms_max - 1);
+  CHECK(limits::headers - (slots::copies_max - 1) >= limits::slices_max + 1);
 }
 
 TEST_CASE("Memory that can't be read or written any more is a lost peer") {
@@ -157,7 +157,33 @@ TEST_CASE("Memory that can't be read or written any more is a lost peer") {
   }
 }
 
-TEST_CASE("Lent messages land where they are named, two in one call, unless they wait for a reply") {
+TEST_CASE("Messages that are named are copied many in one call, and released together") {
+  Scene scene;
+  std::vector<std::byte> target(20 * Scene::bytes);
+  const auto name = [&](int first) {
+    for (int i = first; i < 20; ++i) scene.receiver.land(target.data() + i * Scene::bytes, Scene::bytes, i - first);
+  };
+  for (int i = 0; i < 20; ++i) {
+    std::memset(scene.message(i), i + 1, Scene::bytes);
+    REQUIRE(scene.sender.reserve(Scene::bytes) != nullptr);  // lent messages need no slot
+    REQUIRE(scene.sender.lend(scene.message(i), nullptr, Scene::bytes, {}, {}));
+  }
+  for (int i = 0; i < 20; ++i) {
+    const bool begins = i % slots::copies_max == 0;
+    CHECK(scene.receiver.landings_wanted() == (begins ? slots::copies_max : 0));
+    if (begins) name(i);
+    const Message* const got = scene.receiver.peek();
+    REQUIRE(got != nullptr);
+    CHECK(got->data == target.data() + i * Scene::bytes);
+    CHECK(got->data[Scene::bytes - 1] == static_cast<std::byte>(i + 1));
+    CHECK(scene.kernel.reads == i / slots::copies_max + 1);
+    CHECK(scene.sender.released() == static_cast<std::uint64_t>(i / slots::copies_max * slots::copies_max));
+    scene.receiver.release();
+  }
+  CHECK(scene.sender.released() == 20);
+}
+
+TEST_CASE("Lent messages land where they are named, unless they wait for a reply") {
   constexpr std::size_t bytes = Scene::bytes;
   const auto lend = [](Scene& scene, int index, MessageFlags flags) {
     std::memset(scene.message(index), index + 1, bytes);
@@ -174,21 +200,21 @@ TEST_CASE("Lent messages land where they are named, two in one call, unless they
   Scene scene;
   std::vector<std::byte> target(2 * bytes);
   CHECK(scene.receiver.lands_from() <= bytes);
-  scene.receiver.land(target.data(), bytes);
-  scene.receiver.land_second(target.data() + bytes, bytes);
+  scene.receiver.land(target.data(), bytes, 0);
+  scene.receiver.land(target.data() + bytes, bytes, 1);
   for (int i = 0; i < 3; ++i) lend(scene, i, {});
   take(scene, 0, target.data());
   take(scene, 1, target.data() + bytes);
   CHECK(scene.kernel.reads == 1);
   CHECK(scene.sender.released() == 2);
   take(scene, 2, nullptr);  // named for those before
-  scene.receiver.land(target.data(), bytes - 1);
+  scene.receiver.land(target.data(), bytes - 1, 0);
   lend(scene, 3, {});
   take(scene, 3, nullptr);  // of another size
-  scene.receiver.land(target.data(), bytes);
+  scene.receiver.land(target.data(), bytes, 0);
   lend(scene, 4, {.raw = true});
   take(scene, 4, nullptr);
-  scene.receiver.land(target.data(), bytes);
+  scene.receiver.land(target.data(), bytes, 0);
   scene.lend(5);
   scene.answer(5);
   CHECK(scene.answered(5));

@@ -113,8 +113,7 @@ TEST_CASE("A full link gives no room until the receiver releases") {
     for (int round = 0; round < 10; ++round) {
       for (int i = 0; i < capacity; ++i) send(*pair, 0, 100, i);
       for (int i = 0; i < 20; ++i) pair->pass();
-      CHECK(sender.reserve(8) == nullptr);
-      CHECK(sender.reserve(0) == nullptr);
+      CHECK(sender.reserve(100) == nullptr);
       CHECK(sender.sent() - sender.released() == static_cast<std::uint64_t>(capacity));
       for (int i = 0; i < capacity; ++i) {
         const Message* const message = await(*pair, 1);
@@ -128,6 +127,29 @@ TEST_CASE("A full link gives no room until the receiver releases") {
     }
     CHECK(sender.sent() - before == static_cast<std::uint64_t>(10 * capacity));
     while (sender.released() != sender.sent()) pair->pass();
+  }
+}
+
+TEST_CASE("Small messages may go on where large ones have no slot, and are bounded, too") {
+  FOR_EACH_KIND {
+    if (!kind.shares) continue;
+    rondo::SendEnd& sender = pair->send_end(0);
+    const auto size = [&](int number) { return number < sender.capacity() ? sender.slot_bytes() : number % 9u; };
+    for (int round = 0; round < 5; ++round) {
+      int sent = 0;
+      for (; sent < sender.capacity(); ++sent) send(*pair, 0, size(sent), sent);
+      for (; sent < 1000 && sender.reserve(size(sent)) != nullptr; ++sent) send(*pair, 0, size(sent), sent);
+      CHECK(sent >= sender.capacity());
+      CHECK(sent < 1000);
+      CHECK(sender.reserve(100) == nullptr);
+      for (int number = 0; number < sent; ++number) {
+        const Message* const message = await(*pair, 1);
+        REQUIRE(message != nullptr);
+        CHECK(holds(*message, size(number), number));
+        pair->receive_end(1).release();
+      }
+      CHECK(await_room(*pair, 0, 100) != nullptr);
+    }
   }
 }
 

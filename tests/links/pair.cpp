@@ -1,6 +1,7 @@
 // The kinds of links that exist: simulated, slot rings in plain memory, shared memory, TCP.
 #include "pair.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <stdexcept>
@@ -80,8 +81,8 @@ class SlotsPair final : public Pair {
       peers_[rank].lender = &lender_;
       rings_[rank] = std::make_unique<rondo::slots::Ring>();
       rings_[rank]->released.store(static_cast<std::uint32_t>(first));
-      for (std::uint64_t i = first < rondo::limits::credits ? first : first - rondo::limits::credits; i < first; ++i) {
-        rings_[rank]->headers[i % rondo::limits::credits].sequence.store(static_cast<std::uint32_t>(i + 1));
+      for (std::uint64_t i = first - std::min<std::uint64_t>(first, rondo::limits::headers); i < first; ++i) {
+        rings_[rank]->headers[i % rondo::limits::headers].sequence.store(static_cast<std::uint32_t>(i + 1));
       }
     }
     for (int rank = 0; rank < 2; ++rank) {
