@@ -108,7 +108,7 @@ class Panel:
         self._high = math.ceil(math.log2(max(ratios + [2])))
 
     def x(self, index):
-        return self._x0 + self.LEFT + (self.WIDTH - self.LEFT - 16) * (index / max(1, len(self._rows) - 1))
+        return self._x0 + self.LEFT + (self.WIDTH - self.LEFT - 28) * (index / max(1, len(self._rows) - 1))
 
     def y(self, ratio):
         share = (math.log2(ratio) - self._low) / (self._high - self._low)
