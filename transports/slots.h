@@ -108,6 +108,10 @@ static_assert(limits::headers - copies_max >= limits::credits);
 /// Of these, those that are not copied to where they belong, but to a room in the receiver's cache.
 inline constexpr int rooms_max = 2;
 
+/// Up to this size a sender fetches the next slot's lines, which its receiver had last, for writing; measured: more is
+/// gone again before it is used.
+inline constexpr std::size_t fetched_bytes_max = 8 * 1024;
+
 /// Releases of messages within their headers that the sender is not told of at once: nobody waits for them while it
 /// has other headers, and the counter's line stays in the receiver's cache.
 inline constexpr std::uint64_t releases_untold_max = limits::headers / 4;
@@ -178,6 +182,7 @@ class Sender final : public SendEnd {
       slot_ = (slot_ + 1) % limits::credits;
     }
     publish(bytes, kind, signature);
+    if (bytes > limits::inline_bytes && bytes <= fetched_bytes_max) fetch_slot(bytes);
   }
 
   bool lend(const std::byte* source, std::byte* reply, std::size_t bytes, const Signature& signature,
@@ -223,6 +228,14 @@ class Sender final : public SendEnd {
     ring(*peer_.doorbell);
     // The receiver has had the next header in its cache since it looked last: fetch it while nobody waits for it.
     fetch_for_writing(&ring_.head.headers[sent_ % limits::headers]);
+  }
+
+  /// Fetches the next slot, for a message like the last one, unless the receiver may still read what is there.
+  void fetch_slot(std::size_t bytes) noexcept {
+    advance_to(acknowledged_.there);
+    if (released_ < slot_until_[slot_]) return;
+    std::byte* const room = ring_.payload(slot_);
+    for (std::size_t at = 0; at < bytes; at += limits::cache_line_bytes) fetch_for_writing(room + at);
   }
 
   /// Either count may be the older one.
