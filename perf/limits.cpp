@@ -98,7 +98,7 @@ class Table {
 };
 
 int iterations(std::size_t bytes) {
-  return static_cast<int>(std::clamp<std::size_t>((std::size_t{32} << 20) / bytes, 2, 500));
+  return static_cast<int>(std::clamp<std::size_t>((std::size_t{256} << 20) / bytes, 6, 2000));
 }
 
 /// Microseconds a call on the slower rank, by rank 0's table.
