@@ -44,8 +44,8 @@ class Trainer(unittest.TestCase):
         self.assertRegex(self.good(train(1, "--version")), r"Rondo \d+\.\d+\.\d+")
 
     def test_last_line_tells_the_speed_over_all_ranks(self):
-        for mode in ("none", "ddp", "ps"):
-            output = self.good(train(2, *SMALL, "--max-steps", "3", "--parallel", mode))
+        for mode in ("none", "ddp", "ps", "dp"):
+            output = self.good(train(1 if mode == "dp" else 2, *SMALL, "--max-steps", "3", "--parallel", mode))
             self.assertTrue(re.fullmatch(r"\d+(\.\d+)? images/s", output.splitlines()[-1]), output)
 
     def test_evaluation_counts_every_image_once(self):
@@ -62,14 +62,15 @@ class Trainer(unittest.TestCase):
         for other in results[1:]:
             self.assertLess(checkpoints.difference(results[0], other), 1e-10)
 
-    def test_a_server_gives_what_all_reduce_gives(self):
-        exact = ["--dtype", "float64", "--norm", "group", "--max-steps", "4", "--clip-grad", "1", "--parallel"]
+    def test_servers_and_norms_over_all_ranks_give_what_one_rank_gives(self):
+        exact = ["--dtype", "float64", "--norm", "sync", "--max-steps", "4", "--clip-grad", "1", "--lr", "0.05"]
         results = []
-        for mode in ("ddp", "ps"):
+        for ranks, batch, mode in ((1, 8, "ddp"), (2, 4, "ddp"), (2, 4, "ps"), (1, 4, "dp")):
             folder = self.folder()
-            self.good(train(2, *SMALL, *exact, mode, "--output", folder))
-            results.append({name: value for name, value in checkpoints.read(checkpoints.newest(folder))[1].items()})
-        self.assertLess(checkpoints.difference(*results), 1e-10)
+            self.good(train(ranks, *SMALL, *exact, "--batch", str(batch), "--parallel", mode, "--output", folder))
+            results.append(checkpoints.read(checkpoints.newest(folder))[1])
+        for other in results[1:]:
+            self.assertLess(checkpoints.difference(results[0], other), 1e-9)
 
     def test_resuming_gives_the_same_bits(self):
         # 96 images on 2 ranks are 12 steps an epoch: the first part ends within the second epoch.

@@ -20,7 +20,7 @@ data::Sampling sampling(const data::Dataset& set, std::int64_t wanted, int rank,
 
 }  // namespace
 
-Images::Images(const Options& options, int rank, int ranks) : options_(options) {
+Images::Images(const Options& options, int rank, int ranks) : options_(options), ranks_(ranks) {
   data::Source source;
   source.kind = options_.data;
   source.path = options_.data_path;
@@ -33,11 +33,14 @@ Images::Images(const Options& options, int rank, int ranks) : options_(options) 
   const int own_size = training_set_->shape().height;
   size_ = options_.image > 0 ? options_.image : own_size > 0 ? own_size : usual_size;
 
-  data::Sampling training = sampling(*training_set_, options_.train_count, rank, ranks);
+  // With dp rank 0 loads for all.
+  data::Sampling training =
+      sampling(*training_set_, options_.train_count, scattered() ? 0 : rank, scattered() ? 1 : ranks);
   training.seed = options_.seed;
   training.uneven = options_.drop_last ? data::Uneven::drop : data::Uneven::pad;
   sampler_ = std::make_unique<data::Sampler>(training);
-  data::Sampling test = sampling(*test_set_, options_.test_count, rank, ranks);
+  const bool alone = options_.parallel == Parallel::none && !options_.evaluate_only;
+  data::Sampling test = sampling(*test_set_, options_.test_count, alone ? 0 : rank, alone ? 1 : ranks);
   test.shuffle = false;
   test.uneven = data::Uneven::exact;
   test_sampler_ = std::make_unique<data::Sampler>(test);
@@ -52,15 +55,34 @@ data::Loading Images::loading(const data::Dataset& set, data::Split split) const
   return result;
 }
 
-std::unique_ptr<data::Loader> Images::training(data::Place start) const {
-  return std::make_unique<data::Loader>(*training_set_, *sampler_, loading(*training_set_, data::Split::training),
-                                        start);
+std::size_t Images::training_count() const {
+  if (!scattered()) return sampler_->count();
+  const auto batch = static_cast<std::size_t>(options_.batch);
+  const std::size_t count = sampler_->count() / (batch * static_cast<std::size_t>(ranks_)) * batch;
+  if (count == 0) throw data::DataError("there are fewer images than one batch of all replicas");
+  return count;
 }
 
-std::unique_ptr<data::Loader> Images::test() const {
+std::unique_ptr<Feed> Images::training(std::uint64_t epoch, std::size_t position, Team& team) const {
+  data::Loading how = loading(*training_set_, data::Split::training);
+  if (!scattered()) {
+    return own_feed(std::make_unique<data::Loader>(*training_set_, *sampler_, how, data::Place{epoch, position}));
+  }
+  std::unique_ptr<data::Loader> whole;
+  const auto ranks = static_cast<std::size_t>(ranks_);
+  if (team.rank() == 0) {
+    how.batch *= ranks;
+    how.whole_batches = true;
+    whole = std::make_unique<data::Loader>(*training_set_, *sampler_, how, data::Place{epoch, position * ranks});
+  }
+  const data::Shape shape{size_, size_, static_cast<int>(normalisation().mean.size())};
+  return scattered_feed(std::move(whole), team, static_cast<std::size_t>(options_.batch), shape);
+}
+
+std::unique_ptr<Feed> Images::test() const {
   data::Loading once = loading(*test_set_, data::Split::test);
   once.epochs_end = 1;
-  return std::make_unique<data::Loader>(*test_set_, *test_sampler_, once);
+  return own_feed(std::make_unique<data::Loader>(*test_set_, *test_sampler_, once));
 }
 
 }  // namespace rondo::trainer

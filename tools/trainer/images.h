@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "tools/trainer/data/loader.h"
+#include "tools/trainer/feed.h"
 #include "tools/trainer/options.h"
 
 namespace rondo::trainer {
@@ -13,12 +14,13 @@ class Images {
   /// Opens both sets.  Throws data::DataError.
   Images(const Options& options, int rank, int ranks);
 
-  /// Of the training set; this rank's share is the same number of images on every rank.
-  std::unique_ptr<data::Loader> training(data::Place start) const;
+  /// Of the training set; this rank's share is the same number of images on every rank, its part of rank 0's with
+  /// Parallel::dp.  `position` of its images in `epoch` are done.
+  std::unique_ptr<Feed> training(std::uint64_t epoch, std::size_t position, Team& team) const;
   /// Of the test set: every image once over all ranks.
-  std::unique_ptr<data::Loader> test() const;
+  std::unique_ptr<Feed> test() const;
 
-  std::size_t training_count() const { return sampler_->count(); }  // of this rank, an epoch
+  std::size_t training_count() const;  // of this rank, an epoch
   int classes() const { return training_set_->classes(); }
   int size() const { return size_; }  // height and width
   data::Normalisation normalisation() const { return training_set_->normalisation(); }
@@ -27,7 +29,10 @@ class Images {
  private:
   data::Loading loading(const data::Dataset& set, data::Split split) const;
 
+  bool scattered() const { return options_.parallel == Parallel::dp; }
+
   Options options_;
+  int ranks_;
   std::unique_ptr<data::Dataset> training_set_, test_set_;
   std::string name_;
   int size_ = 0;

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "tools/trainer/adapter/adapter.h"
+#include "tools/trainer/adapter/sync_norm.h"
 #include "tools/trainer/batches.h"
 #include "tools/trainer/optimizer.h"
 #include "tools/trainer/precision.h"
@@ -24,7 +25,7 @@
 namespace rondo::trainer {
 namespace {
 
-ResNetShape shape_of(const Options& options, const DataTraits& data) {
+ResNetShape shape_of(const Options& options, Team& team, const DataTraits& data) {
   ResNetShape shape;
   shape.depth = std::stoi(options.model.substr(std::string("resnet").size()));
   shape.classes = options.classes > 0 ? options.classes : data.classes;
@@ -37,6 +38,13 @@ ResNetShape shape_of(const Options& options, const DataTraits& data) {
   shape.width = options.width;
   shape.small_stem = options.stem == Stem::small || (options.stem == Stem::automatic && data.image < small);
   shape.norm = options.norm;
+  if (shape.norm == Norm::sync && (options.parallel == Parallel::none || team.ranks() == 1)) {
+    shape.norm = Norm::batch;  // over the one rank there is
+  } else if (shape.norm == Norm::sync) {
+    shape.synchronised_norm = [comm = team.another()](const auto&... of) {
+      return adapter::sync_batch_norm(of..., comm);
+    };
+  }
   shape.channels_last = options.channels_last;
   shape.recompute = options.recompute;
   shape.type = options.type == "float64" ? at::kDouble : at::kFloat;
@@ -47,7 +55,8 @@ ResNetShape shape_of(const Options& options, const DataTraits& data) {
 
 data_parallel::Options exchange_options(const Options& options) {
   data_parallel::Options result;
-  result.mode = options.parallel == Parallel::ps ? data_parallel::Mode::server : data_parallel::Mode::all_reduce;
+  result.mode = options.parallel == Parallel::ps || options.parallel == Parallel::dp ? data_parallel::Mode::server
+                                                                                     : data_parallel::Mode::all_reduce;
   result.wire_type = options.wire == Precision::as_is  ? data_parallel::WireType::as_is
                      : options.wire == Precision::fp16 ? data_parallel::WireType::fp16
                                                        : data_parallel::WireType::bf16;
@@ -77,15 +86,15 @@ struct Exchanged {
 class Learner::Machine {
  public:
   Machine(const Options& options, Team& team, const DataTraits& data);
-  StepResult step(data::Loader& loader, const StepPlan& plan);
-  Scores evaluate(data::Loader& loader);
+  StepResult step(Feed& feed, const StepPlan& plan);
+  Scores evaluate(Feed& feed);
   Snapshot snapshot() const;
   void restore(const Checkpoint& checkpoint);
 
   std::unique_ptr<Model> model_;
 
  private:
-  double pass(data::Loader& loader, const StepPlan& plan, int index, report::Step& times);
+  double pass(Feed& feed, const StepPlan& plan, int index, report::Step& times);
   void backward(const at::Tensor& loss, bool last);
   void exchange(report::Step& times);
   bool unscale();
@@ -105,7 +114,7 @@ class Learner::Machine {
 };
 
 Learner::Machine::Machine(const Options& options, Team& team, const DataTraits& data)
-    : model_(make_resnet(shape_of(options, data))),
+    : model_(make_resnet(shape_of(options, team, data))),
       options_(options),
       team_(team),
       device_(options.device),
@@ -118,7 +127,7 @@ Learner::Machine::Machine(const Options& options, Team& team, const DataTraits& 
   if (options_.precision == Precision::fp16) scale_.emplace(options_.loss_scale);
 }
 
-StepResult Learner::Machine::step(data::Loader& loader, const StepPlan& plan) {
+StepResult Learner::Machine::step(Feed& feed, const StepPlan& plan) {
   StepResult result;
   result.times.number = plan.number;
   result.times.images = static_cast<double>(plan.images);
@@ -129,7 +138,7 @@ StepResult Learner::Machine::step(data::Loader& loader, const StepPlan& plan) {
     for (const NamedTensor& parameter : model_->parameters()) parameter.tensor.mutable_grad() = at::Tensor();
   }
   double loss = 0;
-  for (int index = 0; index < plan.passes; ++index) loss += pass(loader, plan, index, result.times);
+  for (int index = 0; index < plan.passes; ++index) loss += pass(feed, plan, index, result.times);
   exchange(result.times);
   const double begin = report::now();
   agree(plan, loss, scale_ && unscale(), result);
@@ -139,9 +148,9 @@ StepResult Learner::Machine::step(data::Loader& loader, const StepPlan& plan) {
 }
 
 /// One batch forward and backward; its share of the step's loss.
-double Learner::Machine::pass(data::Loader& loader, const StepPlan& plan, int index, report::Step& times) {
+double Learner::Machine::pass(Feed& feed, const StepPlan& plan, int index, report::Step& times) {
   const double begin = report::now();
-  const data::Batch* batch = loader.next();
+  const data::Batch* batch = feed.next();
   Inputs inputs = batches_.inputs(*batch);
   double share = 1;
   if (options_.mixup > 0) {
@@ -247,12 +256,12 @@ void Learner::Machine::update(double rate, StepResult& result) {
   if (result.updated && average_) average_->update();
 }
 
-Scores Learner::Machine::evaluate(data::Loader& loader) {
+Scores Learner::Machine::evaluate(Feed& feed) {
   const at::NoGradGuard no_gradients;
   if (average_) average_->swap();
   model_->set_training(false);
   Scores scores;
-  while (const data::Batch* batch = loader.next()) {
+  while (const data::Batch* batch = feed.next()) {
     const Inputs inputs = batches_.inputs(*batch);
     const Autocast autocast(device_.type(), options_.precision);
     const at::Tensor output = model_->forward(inputs.images);
@@ -326,11 +335,11 @@ Learner::Learner(const Options& options, Team& team, const DataTraits& data) {
   machine_ = in_words([&] { return std::make_unique<Machine>(options, team, data); });
 }
 Learner::~Learner() = default;
-StepResult Learner::step(data::Loader& loader, const StepPlan& plan) {
-  return in_words([&] { return machine_->step(loader, plan); });
+StepResult Learner::step(Feed& feed, const StepPlan& plan) {
+  return in_words([&] { return machine_->step(feed, plan); });
 }
-Scores Learner::evaluate(data::Loader& loader) {
-  return in_words([&] { return machine_->evaluate(loader); });
+Scores Learner::evaluate(Feed& feed) {
+  return in_words([&] { return machine_->evaluate(feed); });
 }
 Learner::Snapshot Learner::snapshot() const {
   return in_words([&] { return machine_->snapshot(); });

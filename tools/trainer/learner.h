@@ -8,7 +8,8 @@
 #include <span>
 
 #include "tools/trainer/checkpoint.h"
-#include "tools/trainer/data/loader.h"
+#include "tools/trainer/data/dataset.h"
+#include "tools/trainer/feed.h"
 #include "tools/trainer/options.h"
 #include "tools/trainer/report/measures.h"
 #include "tools/trainer/team.h"
@@ -53,9 +54,9 @@ class Learner {
   ~Learner();
 
   /// Throws CommonError if the loss is no number, on all ranks that train together.
-  StepResult step(data::Loader& loader, const StepPlan& plan);
+  StepResult step(Feed& feed, const StepPlan& plan);
   /// Of this rank's images; by the averaged model, if there is one.
-  Scores evaluate(data::Loader& loader);
+  Scores evaluate(Feed& feed);
 
   /// All that a continuation needs.  The tensors' bytes are copies.
   class Snapshot {

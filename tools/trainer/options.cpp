@@ -38,8 +38,8 @@ void add_model(CLI::App& app, Options& options) {
              {{"auto", Stem::automatic}, {"imagenet", Stem::imagenet}, {"small", Stem::small}},
              "imagenet: 7x7, stride 2, and a pool; small: 3x3; auto: small below 64 pixels")
       ->group(group);
-  add_choice(app, "--norm", options.norm, {{"batch", Norm::batch}, {"group", Norm::group}},
-             "batch, or group (at most 32 groups)")
+  add_choice(app, "--norm", options.norm, {{"batch", Norm::batch}, {"group", Norm::group}, {"sync", Norm::sync}},
+             "batch, group (at most 32 groups), or sync: batch over all ranks")
       ->group(group);
   app.add_flag("--channels-last", options.channels_last, "keep channels beside each other")->group(group);
   app.add_flag("--grad-checkpointing", options.recompute, "keep a block's input only, and compute the rest again")
@@ -98,8 +98,9 @@ void add_rate(CLI::App& app, Options& options) {
 void add_training(CLI::App& app, Options& options) {
   const std::string group = "Training";
   add_choice(app, "--parallel", options.parallel,
-             {{"none", Parallel::none}, {"ddp", Parallel::ddp}, {"ps", Parallel::ps}},
-             "ddp: gradients averaged while backward runs; ps: rank 0 gathers, updates, sends; none: each rank alone")
+             {{"none", Parallel::none}, {"ddp", Parallel::ddp}, {"ps", Parallel::ps}, {"dp", Parallel::dp}},
+             "ddp: gradients averaged while backward runs; ps: rank 0 gathers, updates, sends; dp: the same in "
+             "the threads of one process; none: each rank alone")
       ->group(group);
   app.add_option("--epochs", options.epochs, "")->check(CLI::Range(1, 1 << 20))->group(group);
   app.add_option("--max-steps", options.steps_max, "0: as many as the epochs have")
@@ -134,6 +135,9 @@ void add_exchange(CLI::App& app, Options& options) {
   add_choice(app, "--wire-dtype", options.wire,
              {{"same", Precision::as_is}, {"bfloat16", Precision::bf16}, {"float16", Precision::fp16}},
              "type in which gradients travel")
+      ->group(group);
+  app.add_option("--replicas", options.replicas, "threads, with --parallel dp")
+      ->check(CLI::Range(1, 256))
       ->group(group);
   app.add_option("--check-every", options.check_every, "steps between checks that ranks agree; 0: none")
       ->check(CLI::NonNegativeNumber)

@@ -44,6 +44,7 @@ struct Options {
   Parallel parallel = Parallel::ddp;
   double bucket_cap_mb = 25;
   Precision wire = Precision::as_is;  // of gradients on their way
+  int replicas = 2;                   // threads, with dp
   int check_every = 0;                // steps between checks that all ranks agree; 0: none
   int epochs = 90;
   std::int64_t steps_max = 0;  // 0: as many as the epochs have

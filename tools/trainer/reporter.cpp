@@ -106,9 +106,10 @@ void Reporter::evaluation(std::int64_t step, double epoch, double share, double 
 
 report::Figures Reporter::own_figures() const {
   report::Figures own = recorder_.figures();
-  const report::ProcessMemory memory = report::process_memory();
   own.rank = team_.rank();
   own.host = host_number();
+  if (options_.parallel == Parallel::dp && team_.rank() != 0) return own;  // the process is replica 0's
+  const report::ProcessMemory memory = report::process_memory();
   own.peak_bytes = memory.peak_bytes;
   own.proportional_bytes = memory.proportional_bytes;
   own.private_bytes = memory.private_bytes;

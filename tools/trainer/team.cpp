@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "rondo.h"
+#include "tools/trainer/data_parallel/replicas.h"
 
 namespace rondo::trainer {
 namespace {
@@ -37,11 +38,33 @@ Team::Team() {
   check(ncclCommCount(comm_, &ranks_), comm_);
 }
 
+Team::Team(ncclComm_t comm) : comm_(comm), owner_(false) {
+  check(ncclCommUserRank(comm_, &rank_), comm_);
+  check(ncclCommCount(comm_, &ranks_), comm_);
+}
+
 Team::~Team() {
-  if (comm_ != nullptr) ncclCommAbort(comm_);
+  for (const ncclComm_t other : others_) ncclCommAbort(other);
+  if (owner_ && comm_ != nullptr) ncclCommAbort(comm_);
+}
+
+ncclComm_t Team::another() {
+  ncclUniqueId id{};
+  if (rank_ == 0) check(ncclGetUniqueId(&id), nullptr);
+  check(ncclBroadcast(&id, &id, sizeof id, ncclUint8, 0, comm_, nullptr), comm_);
+  ncclComm_t other = nullptr;
+  check(ncclCommInitRank(&other, ranks_, id, rank_), nullptr);
+  others_.push_back(other);
+  return other;
+}
+
+void Team::scatter(const void* whole, void* part, std::size_t part_bytes) {
+  data_parallel::scatter(comm_, whole, part, part_bytes);
 }
 
 void Team::finish() {
+  for (; !others_.empty(); others_.pop_back()) check(ncclCommDestroy(others_.back()), nullptr);
+  if (!owner_) return;
   const ncclComm_t comm = comm_;
   comm_ = nullptr;
   check(ncclCommDestroy(comm), nullptr);

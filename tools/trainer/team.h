@@ -26,6 +26,8 @@ class Team {
  public:
   /// Joins the other ranks if the environment names a rank (docs/launchers.md); blocks until all are there.
   Team();
+  /// Ranks that others joined, who also end the communicator.
+  explicit Team(ncclComm_t comm);
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -38,6 +40,10 @@ class Team {
   void sum(std::span<double> values);
   /// The bytes of rank 0 (others' are replaced).
   void broadcast(std::vector<std::byte>& bytes);
+  /// A further communicator of the same ranks, which ends with the team.
+  ncclComm_t another();
+  /// part = this rank's of the equal parts of rank 0's `whole`.
+  void scatter(const void* whole, void* part, std::size_t part_bytes);
   /// Returns when all ranks have called.
   void barrier();
   /// Every rank's values one after another; all give equally many.
@@ -48,6 +54,8 @@ class Team {
 
  private:
   ncclComm_t comm_ = nullptr;
+  bool owner_ = true;
+  std::vector<ncclComm_t> others_;
   int rank_ = 0;
   int ranks_ = 1;
 };

@@ -5,9 +5,11 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 
 #include "tools/trainer/checkpoint.h"
+#include "tools/trainer/data_parallel/replicas.h"
 #include "tools/trainer/images.h"
 #include "tools/trainer/learner.h"
 #include "tools/trainer/reporter.h"
@@ -49,9 +51,10 @@ class Training {
   Images images_;
   Learner learner_;
   std::optional<CheckpointFolder> folder_;  // on rank 0, if there is one
-  std::unique_ptr<data::Loader> loader_;
+  std::unique_ptr<Feed> feed_;
   Reporter reporter_;
   Progress progress_;
+  std::size_t position_ = 0;  // among this rank's images of the epoch
   bool resumed_ = false;
   std::int64_t saved_steps_ = -1;
   std::int64_t epoch_steps_;
@@ -157,7 +160,7 @@ void Training::resume() {
 /// The signal that asked a rank to end, or 0.
 int Training::step() {
   const std::size_t count = images_.training_count();
-  const std::size_t position = loader_->place().position % count;
+  const std::size_t position = position_;
   StepPlan plan;
   plan.number = static_cast<std::uint64_t>(progress_.steps) + 1;
   const double epoch = epochs_done();
@@ -167,19 +170,20 @@ int Training::step() {
   plan.passes = static_cast<int>(divided_up(static_cast<std::int64_t>(plan.images), options_.batch));
   plan.first_pass = progress_.passes;
   plan.signal = stop_signal();
-  StepResult result = learner_.step(*loader_, plan);
+  StepResult result = learner_.step(*feed_, plan);
   ++progress_.steps;
   progress_.passes += static_cast<std::uint64_t>(plan.passes);
   const bool ended = position + plan.images == count;
   progress_.epoch += ended ? 1 : 0;
-  progress_.images = ended ? 0 : (position + plan.images) * static_cast<std::size_t>(team_.ranks());
+  position_ = ended ? 0 : position + plan.images;
+  progress_.images = position_ * static_cast<std::size_t>(team_.ranks());
   reporter_.step(result, plan.rate, epoch);
   return result.signal;
 }
 
 double Training::evaluate() {
-  const std::unique_ptr<data::Loader> loader = images_.test();
-  const Scores own = learner_.evaluate(*loader);
+  const std::unique_ptr<Feed> feed = images_.test();
+  const Scores own = learner_.evaluate(*feed);
   std::array<double, 3> sums{own.images, own.correct, own.loss};
   if (options_.parallel != Parallel::none || options_.evaluate_only) team_.sum(sums);
   reporter_.evaluation(progress_.steps, epochs_done(), sums[1] / sums[0], sums[2] / sums[0], sums[0]);
@@ -203,10 +207,8 @@ int Training::run() {
     evaluate();
     return 0;
   }
-  data::Place start;
-  start.epoch = progress_.epoch;
-  start.position = progress_.images / static_cast<std::size_t>(team_.ranks());
-  loader_ = images_.training(start);
+  position_ = progress_.images / static_cast<std::size_t>(team_.ranks());
+  feed_ = images_.training(progress_.epoch, position_, team_);
   reporter_.begin(steps_planned_, resumed_ ? std::optional(progress_.steps) : std::nullopt);
   take_stop_signals();
   int signal = 0;
@@ -230,10 +232,7 @@ int Training::run() {
   return signal;
 }
 
-}  // namespace
-
-Ending train(const Options& options) {
-  Team team;
+Ending train_with(const Options& options, Team& team) {
   Ending ending;
   try {
     Training training(options, team);
@@ -243,6 +242,25 @@ Ending train(const Options& options) {
     ending.status = 1;
   }
   team.finish();
+  return ending;
+}
+
+}  // namespace
+
+Ending train(const Options& options) {
+  if (options.parallel != Parallel::dp) {
+    Team team;
+    return train_with(options, team);
+  }
+  if (const char* ranks = std::getenv("WORLD_SIZE"); ranks != nullptr && std::string(ranks) != "1") {
+    throw Error("--parallel dp is one process with --replicas threads: start it on one rank");
+  }
+  Ending ending;
+  data_parallel::run_replicas(options.replicas, [&](int rank, ncclComm_t comm) {
+    Team team(comm);
+    const Ending own = train_with(options, team);
+    if (rank == 0) ending = own;
+  });
   return ending;
 }
 
