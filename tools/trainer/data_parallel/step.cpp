@@ -105,6 +105,7 @@ void Layer::State::send(std::size_t index) {
     operation = ncclSum;
   }
   ready_times[index] = Clock::now();
+  if (ranks == 1 && type == bucket.type && !server()) return;  // the mean, or the sum, of one
   if (server()) {
     std::byte* target = rank == 0 ? gathered.data() + bucket.offset_bytes * static_cast<std::size_t>(ranks) : nullptr;
     require(ncclGather(place, target, bucket.elements, type, 0, comm, queue), comm, "gather gradients");
