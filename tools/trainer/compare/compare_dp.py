@@ -2,7 +2,7 @@
 
 Usage: compare_dp.py [--ranks 2] [--hosts 2,3,4] [--rate 1gbit] [--model resnet50] [--image 64] [--batch 32]
 [--max-steps 10] [--rounds 3] [--build build] [--modes one,none,dp,ps,ddp,gloo] [--svg FILE].  Without --hosts: ranks of
-one host, through shared memory (Gloo: loopback).  With it: one rank a host, hosts made of namespaces (needs root), every
+one host, through shared memory (Gloo: loopback).  With it: one rank a host, hosts made of namespaces (needs root), each
 link shaped both ways.  All modes in turns, each round anew; the same model, synthetic images, one thread a rank.
 Figures are medians over the rounds.  `one` is one rank with the whole machine to itself; `none` the ranks without any
 exchange.  Exposed is what the report of rondo-train says; for Gloo, a step less one under no_sync().
