@@ -161,12 +161,12 @@ def check_top_level(report, entries):
 
 def check_documents(report, root, files, texts):
     """Documents name verbs and files that exist, and README's C program is the tested one."""
-    verbs = set(re.findall(r"^verb_([a-z]+)\(\)", texts.get("tools/dev", ""), re.M))
+    verbs = set(re.findall(r"^verb_([a-z-]+)\(\)", texts.get("tools/dev", ""), re.M))
     for path in files:
         if not (path.endswith(".md") or path == ".ci/run"):
             continue
         for number, line in enumerate(texts[path].splitlines(), 1):
-            for verb in re.findall(r"tools/dev ([a-z]+)\b", line):
+            for verb in re.findall(r"tools/dev ([a-z]+(?:-[a-z]+)*)\b", line):
                 if verb not in verbs:
                     report.fail(path, number, "documents", f"`tools/dev {verb}` does not exist")
             for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", line):
