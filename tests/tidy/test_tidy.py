@@ -66,7 +66,8 @@ CLEAN = {
     "runtime/base/env.h": OPEN,
     "transports/shm/shm.h": OPEN + '#include "transport.h"\n',
     "tests/helper.h": OPEN + '#include "communicator.h"\n#define HELP 1\n',
-    "tools/dev": "#!/usr/bin/env bash\n# A command that opens with a paragraph.\nverb_test() {\n  true\n}\nverb_test-all() {\n  true\n}\n",
+    "tools/dev": "#!/usr/bin/env bash\n# A command that opens with a paragraph.\nverb_test() {\n  true\n}\n"
+                 "verb_test-all() {\n  true\n}\n",
     "docs/examples/first.c": "/* A program that opens with a comment of its own. */\nint main(void) { return 0; }\n",
     "docs/good.md": "Run `tools/dev test` or `tools/dev test-all`, see [the plan](../runtime/plan/plan.h).\n",
 }
