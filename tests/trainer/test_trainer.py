@@ -48,6 +48,15 @@ class Trainer(unittest.TestCase):
             output = self.good(train(1 if mode == "dp" else 2, *SMALL, "--max-steps", "3", "--parallel", mode))
             self.assertTrue(re.fullmatch(r"\d+(\.\d+)? images/s", output.splitlines()[-1]), output)
 
+    def test_reports_of_other_numbers_of_ranks_give_the_scaling(self):
+        one = os.path.join(self.folder(), "one.json")
+        self.good(train(1, *SMALL, "--max-steps", "3", "--report", one))
+        output = self.good(train(2, *SMALL, "--max-steps", "3", "--compare", one))
+        self.assertIn("Amdahl's formula", output)
+        result = train(1, *SMALL, "--max-steps", "3", "--compare", one + "x")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(one + "x", result.stderr)
+
     def test_evaluation_counts_every_image_once(self):
         self.assertIn("on 9 test images", self.good(train(2, *SMALL, "--evaluate")))
 

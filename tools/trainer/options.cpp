@@ -166,6 +166,9 @@ void add_output(CLI::App& app, Options& options) {
   app.add_option("--plot", options.plot, "curves as SVG; after --resume those of --json, too")->group(group);
   app.add_option("--trace", options.trace, "the last steps of all ranks, for chrome://tracing")->group(group);
   app.add_option("--report", options.report, "the final report as JSON")->group(group);
+  app.add_option("--compare", options.other_reports, "reports of the same training on other numbers of ranks: scaling")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(group);
   app.add_option("--log-interval", options.log_interval, "steps between lines")
       ->check(CLI::PositiveNumber)
       ->group(group);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace rondo::trainer {
 
@@ -78,13 +79,14 @@ struct Options {
   std::int64_t save_interval = 0;  // steps; 0: after each epoch only
   int evaluation_interval = 1;     // epochs
   bool evaluate_only = false;
-  std::string json;                // files, empty: none: rows of figures as JSON lines
-  std::string csv;                 // the same as CSV
-  std::string tensorboard;         // a folder of event files
-  std::string plot;                // curves, SVG
-  std::string trace;               // of the last steps, for chrome://tracing
-  std::string report;              // the final report, JSON
-  std::int64_t log_interval = 50;  // steps
+  std::string json;                        // files, empty: none: rows of figures as JSON lines
+  std::string csv;                         // the same as CSV
+  std::string tensorboard;                 // a folder of event files
+  std::string plot;                        // curves, SVG
+  std::string trace;                       // of the last steps, for chrome://tracing
+  std::string report;                      // the final report, JSON
+  std::vector<std::string> other_reports;  // of the same training on other numbers of ranks
+  std::int64_t log_interval = 50;          // steps
 };
 
 /// What read_options() found.

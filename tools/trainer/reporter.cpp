@@ -53,6 +53,7 @@ Reporter::Reporter(const Options& options, Team& team, double gradient_bytes)
 void Reporter::begin(std::int64_t steps_planned, std::optional<std::int64_t> resumed) {
   steps_planned_ = steps_planned;
   if (team_.rank() != 0) return;
+  for (const std::string& path : options_.other_reports) others_.push_back(report::scaling_point_of(path));
   const std::optional<std::uint64_t> from = resumed;
   if (!options_.plot.empty() && resumed && !options_.json.empty()) {
     for (report::Row& row : report::rows_of(options_.json)) {
@@ -150,6 +151,7 @@ void Reporter::finish() {
   run.gradient_bytes = gradient_bytes_;
   run.bucket_bytes = options_.bucket_cap_mb * 1024 * 1024;
   run.accumulation = options_.accumulation;
+  run.others = others_;
   progress_.reset();
   if (!options_.plot.empty()) write_atomically(options_.plot, report::curves_svg(rows_, options_.model));
   if (!options_.trace.empty()) write_atomically(options_.trace, report::chrome_trace(steps).dump());

@@ -13,6 +13,7 @@
 #include "tools/trainer/report/journal.h"
 #include "tools/trainer/report/measures.h"
 #include "tools/trainer/report/progress.h"
+#include "tools/trainer/report/scaling.h"
 #include "tools/trainer/team.h"
 
 namespace rondo::trainer {
@@ -45,6 +46,7 @@ class Reporter {
   std::optional<report::Progress> progress_;  // these on rank 0
   std::vector<std::unique_ptr<report::Journal>> journals_;
   std::vector<report::Row> rows_;  // for --plot
+  std::vector<report::ScalingPoint> others_;
 };
 
 }  // namespace rondo::trainer
