@@ -39,8 +39,7 @@ void Optimizer::step(double rate) {
   }
 }
 
-Average::Average(const Model& model, double decay)
-    : sources_(model.parameters()), parameter_count_(model.parameters().size()), decay_(decay) {
+Average::Average(const Model& model, double decay) : sources_(model.parameters()), decay_(decay) {
   sources_.insert(sources_.end(), model.buffers().begin(), model.buffers().end());
   for (const NamedTensor& source : sources_) {
     averages_.push_back({"average." + source.name, source.tensor.detach().clone()});
@@ -50,7 +49,7 @@ Average::Average(const Model& model, double decay)
 void Average::update() {
   const at::NoGradGuard no_gradients;
   for (std::size_t i = 0; i < sources_.size(); ++i) {
-    if (i < parameter_count_) {
+    if (sources_[i].tensor.is_floating_point()) {
       averages_[i].tensor.lerp_(sources_[i].tensor, 1 - decay_);
     } else {
       averages_[i].tensor.copy_(sources_[i].tensor);

@@ -32,7 +32,8 @@ class Optimizer {
   bool nesterov_;
 };
 
-/// a = decay a + (1 - decay) p, after each step, for parameters; buffers are taken as they are.
+/// a = decay a + (1 - decay) p, after each step, for parameters and for buffers: a norm's running mean and
+/// variance are those of the averaged weights only if they lag as far.  Integers are taken as they are.
 class Average {
  public:
   Average(const Model& model, double decay);
@@ -45,7 +46,6 @@ class Average {
  private:
   std::vector<NamedTensor> sources_;   // of the model: parameters, then buffers
   std::vector<NamedTensor> averages_;  // in the same order
-  std::size_t parameter_count_;
   double decay_;
 };
 
