@@ -101,7 +101,7 @@ def run_on_hosts(mode, options, hosts, folder):
             sys.exit(out + error)
     figures = read_gloo(report) if mode == "gloo" else read_report(report)
     busiest = max(link_bytes(host) - b for host, b in zip(hosts, before))
-    figures.link_bytes = busiest / (2 * options.max_steps if mode == "gloo" else options.max_steps)
+    figures.link_bytes = busiest / options.max_steps  # Gloo makes as many again, which exchange nothing
     return figures
 
 
@@ -118,7 +118,8 @@ def print_table(title, runs_of):
     for mode, runs in runs_of.items():
         speed = median(runs, "images_per_s")
         exposed, link = median(runs, "exposed"), median(runs, "link_bytes")
-        lopsided = [max(run.memory) - min(run.memory) for run in runs if len(run.memory) > 1]
+        apart = len(runs[0].memory) > 1 and mode != "dp"  # whose replicas share one process
+        lopsided = [max(run.memory) - min(run.memory) for run in runs] if apart else []
         cells = [TITLES[mode], f"{median(runs, 'step_ms'):.0f}", f"{speed:.1f}",
                  f"{speed / one:.2f}" if one else "", f"{100 * exposed:.1f}" if exposed is not None else "",
                  f"{statistics.median(lopsided) / 1e6:.0f}" if lopsided else "", f"{link / 1e6:.1f}" if link else ""]

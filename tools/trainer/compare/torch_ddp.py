@@ -73,7 +73,9 @@ def read_options():
     parser.add_argument("--warmup", type=int, default=4)
     parser.add_argument("--bucket-cap-mb", type=float, default=25)
     parser.add_argument("--json", default="")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.warmup = min(options.warmup, options.max_steps // 2)
+    return options
 
 
 def main():
