@@ -2,12 +2,14 @@
 
 Usage: test_trainer.py RONDO RONDO_TRAIN [TEST...].
 """
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import unittest
+from xml.etree import ElementTree
 
 import checkpoints
 
@@ -56,6 +58,19 @@ class Trainer(unittest.TestCase):
         result = train(1, *SMALL, "--max-steps", "3", "--compare", one + "x")
         self.assertEqual(result.returncode, 1)
         self.assertIn(one + "x", result.stderr)
+
+    def test_timeline_and_trace_show_the_buckets(self):
+        drawn, traced = (os.path.join(self.folder(), name) for name in ("timeline.svg", "trace.json"))
+        self.good(train(2, *SMALL, "--max-steps", "3", "--timeline", drawn, "--trace", traced))
+        words = [text.text for text in ElementTree.parse(drawn).iter("{http://www.w3.org/2000/svg}text")]
+        self.assertTrue(any("backward" in (word or "") for word in words), words)
+        with open(traced, encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        tracks = {(event["pid"], event["tid"]): event["args"]["name"] for event in events
+                  if event["name"] == "thread_name"}
+        buckets = [event for event in events if event["ph"] == "X"
+                   and tracks[event["pid"], event["tid"]] == "all-reduces"]
+        self.assertEqual({event["pid"] for event in buckets}, {0, 1})
 
     def test_evaluation_counts_every_image_once(self):
         self.assertIn("on 9 test images", self.good(train(2, *SMALL, "--evaluate")))

@@ -164,6 +164,7 @@ void add_output(CLI::App& app, Options& options) {
   app.add_option("--csv", options.csv, "the same as CSV")->group(group);
   app.add_option("--tensorboard", options.tensorboard, "folder of TensorBoard's event files")->group(group);
   app.add_option("--plot", options.plot, "curves as SVG; after --resume those of --json, too")->group(group);
+  app.add_option("--timeline", options.timeline, "the report's buckets against backward, as SVG")->group(group);
   app.add_option("--trace", options.trace, "the last steps of all ranks, for chrome://tracing")->group(group);
   app.add_option("--report", options.report, "the final report as JSON")->group(group);
   app.add_option("--compare", options.other_reports, "reports of the same training on other numbers of ranks: scaling")

@@ -84,6 +84,7 @@ struct Options {
   std::string tensorboard;                 // a folder of event files
   std::string plot;                        // curves, SVG
   std::string trace;                       // of the last steps, for chrome://tracing
+  std::string timeline;                    // of buckets against backward, SVG
   std::string report;                      // the final report, JSON
   std::vector<std::string> other_reports;  // of the same training on other numbers of ranks
   std::int64_t log_interval = 50;          // steps

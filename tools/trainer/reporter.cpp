@@ -13,6 +13,7 @@
 #include "tools/trainer/report/final_report.h"
 #include "tools/trainer/report/memory.h"
 #include "tools/trainer/report/timeline.h"
+#include "tools/trainer/report/words.h"
 
 namespace rondo::trainer {
 namespace {
@@ -155,6 +156,10 @@ void Reporter::finish() {
   progress_.reset();
   if (!options_.plot.empty()) write_atomically(options_.plot, report::curves_svg(rows_, options_.model));
   if (!options_.trace.empty()) write_atomically(options_.trace, report::chrome_trace(steps).dump());
+  if (!options_.timeline.empty()) {
+    const double backward = report::mean(run, [](const report::Figures& figures) { return figures.backward; });
+    write_atomically(options_.timeline, report::timeline_svg(report::mean_buckets(run), backward, options_.model));
+  }
   if (!options_.report.empty()) write_atomically(options_.report, report::to_json(run).dump(1) + "\n");
   std::fputs(report::text(run).c_str(), stdout);
 }
