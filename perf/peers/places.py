@@ -10,8 +10,8 @@ import tempfile
 
 import contenders
 
-sys.path.append(os.path.join(contenders.ROOT, "tests", "hosts"))
-import hosts as fixture  # noqa: E402  (beside the tests that need hosts, too)
+sys.path.append(os.path.join(contenders.ROOT, "tools", "hosts"))
+import hosts as fixture  # noqa: E402
 
 
 class Here:

@@ -10,7 +10,10 @@ import os
 import statistics
 import sys
 
-import hosts as fixture
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+sys.path.append(os.path.join(ROOT, "tools", "hosts"))
+
+import hosts as fixture  # noqa: E402
 
 UNITS = {"K": 1 << 10, "M": 1 << 20}
 

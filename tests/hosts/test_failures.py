@@ -9,7 +9,8 @@ import re
 import sys
 import unittest
 
-sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "run"))
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[1:1] = [os.path.join(TESTS, "run"), os.path.join(os.path.dirname(TESTS), "tools", "hosts")]
 
 import hosts as fixture  # noqa: E402
 from jobs import clean  # noqa: E402

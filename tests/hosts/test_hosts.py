@@ -4,8 +4,11 @@ import subprocess
 import sys
 import unittest
 
-import hosts as fixture
-from hosts import Hosts
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+sys.path.append(os.path.join(ROOT, "tools", "hosts"))
+
+import hosts as fixture  # noqa: E402
+from hosts import Hosts  # noqa: E402
 
 LISTEN = """
 import socket, sys

@@ -1,6 +1,6 @@
 """A Slurm cluster: munged, slurmctld and a slurmd a node, of this user (root), for the life of a `with` block.
 
-Its one node is this machine, whose daemons listen on loopback; or its nodes are hosts of tests/hosts.  All its files,
+Its one node is this machine, whose daemons listen on loopback; or its nodes are hosts of tools/hosts.  All its files,
 sockets and logs are in one folder that is removed at the end.  `missing()` says what keeps it from running here.
 """
 import os

@@ -1,6 +1,6 @@
 """Jobs of two hosts with every launcher: the ranks meet where docs/launchers.md says, or hear what to set.
 
-Usage: test_several_hosts.py RONDO LIBRARY SANITIZE TORCH.  The hosts are namespaces (tests/hosts); mpirun enters the
+Usage: test_several_hosts.py RONDO LIBRARY SANITIZE TORCH.  The hosts are namespaces (tools/hosts); mpirun enters the
 other one by a script in the place of ssh, and Slurm has a node on each.
 """
 import os
@@ -9,7 +9,8 @@ import subprocess
 import sys
 import unittest
 
-sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "hosts"))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+sys.path.insert(1, os.path.join(ROOT, "tools", "hosts"))
 
 import hosts as fixture  # noqa: E402
 import program  # noqa: E402

@@ -33,6 +33,8 @@ CANARIES = [
     ("tools/rondo/a.cpp", OPEN + '#include "base/env.h"\n', "direction: tools may not include"),
     ("tools/run/a.cpp", OPEN + '#include "plan/plan.h"\n', "direction: run tool may not include"),
     ("runtime/queue.cpp", OPEN + '#include "tests/helper.h"\n', "direction: tests/helper.h: nothing includes tests"),
+    ("tools/a.py", '"""A tool of this repository."""\nsys.path.append(os.path.join(ROOT, "tests", "a"))\n',
+     "direction: nothing includes tests"),
     ("runtime/group.cpp", OPEN + "#include <cuda_runtime.h>\n", "direction: cuda_runtime.h: CUDA and verbs"),
     ("tools/trainer/data/a.cpp", OPEN + "#include <ATen/ATen.h>\n", "direction: ATen/ATen.h: only the trainer"),
     ("runtime/lost.cpp", OPEN, "direction: belongs to no part"),

@@ -90,6 +90,13 @@ def check_text(report, path, lines):
             report.fail(path, number, "unfinished", "a note to oneself: do it, or file an issue")
 
 
+def check_imports(report, path, lines):
+    """Python of other rooms takes nothing from tests/: what both need is in tools/."""
+    for number, line in enumerate(lines, 1):
+        if not path.startswith("tests/") and re.search(r"\bsys\.path\b.*\btests\b|^\s*(from|import) tests\b", line):
+            report.fail(path, number, "direction", "nothing includes tests")
+
+
 def opening(path, lines):
     """The text of the comment that opens a file, or an empty string."""
     rest = [line for line in lines if line.strip()]
@@ -198,6 +205,8 @@ def check(root):
             check_text(report, path, lines)
         if path.endswith(SOURCE) or is_script(path, text):
             check_source(report, path, lines)
+        if path.endswith(".py"):
+            check_imports(report, path, lines)
         if path.endswith("meson.build"):
             for number, line in enumerate(lines, 1):
                 if len(line) > LINE_MAX:

@@ -16,8 +16,8 @@ import sys
 import tempfile
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
-sys.path.append(os.path.join(ROOT, "tests", "hosts"))
-import hosts as fixture  # noqa: E402  (beside the tests that need hosts, too)
+sys.path.append(os.path.join(ROOT, "tools", "hosts"))
+import hosts as fixture  # noqa: E402
 from bars import draw_bars  # noqa: E402
 
 MODES = ("one", "none", "dp", "ps", "ddp", "gloo")

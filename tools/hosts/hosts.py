@@ -1,4 +1,5 @@
-"""Hosts for tests, made of namespaces: each has its own network, host name, /dev/shm and, if asked, process numbers.
+"""Hosts made of namespaces, for tests and measurements: each has its own network, host name, /dev/shm and, if asked,
+process numbers.
 
 All of them hang on one bridge, in a namespace of its own; the machine's own network is never touched, and nothing has a
 name outside.  A namespace lives as long as the process that holds it, and that one ends when its standard input does:
