@@ -19,10 +19,10 @@ bool runs_here(InstructionSet set) {
                     __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("aes") &&
                     __builtin_cpu_supports("pclmul");
   if (set == InstructionSet::avx2) return avx2;
-  if (set == InstructionSet::avx512) {
-    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
-  }
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+  if (set == InstructionSet::avx512) return avx512;
+  if (set == InstructionSet::avx512_fp16) return avx512 && __builtin_cpu_supports("avx512fp16");
 #endif
   return set == InstructionSet::portable;
 }
@@ -31,9 +31,12 @@ Table make_table(InstructionSet set) {
   Table table;
 #if defined(RONDO_VECTOR_KERNELS)
   if (set != InstructionSet::portable) {
+    const bool half = set == InstructionSet::avx512_fp16;
+    if (half) set = InstructionSet::avx512;
     kernels::add_vector_integers(set, table);
     kernels::add_vector_floats(set, table);
     kernels::add_vector_order(set, table);
+    if (half) kernels::add_native_half(table);
     return table;
   }
 #endif
@@ -42,10 +45,11 @@ Table make_table(InstructionSet set) {
 }
 
 struct Registry {
-  Table avx512, avx2, portable;
+  Table avx512_fp16, avx512, avx2, portable;
   std::vector<HostReducer> reducers;
 
   Registry() {
+    add(InstructionSet::avx512_fp16, "avx512_fp16", avx512_fp16);
     add(InstructionSet::avx512, "avx512", avx512);
     add(InstructionSet::avx2, "avx2", avx2);
     add(InstructionSet::portable, "portable", portable);

@@ -20,7 +20,7 @@ const Reducer& host_reducer();
 
 /// The kernels for one instruction set.
 struct HostReducer {
-  std::string_view instruction_set;  // "avx512", "avx2", "portable"
+  std::string_view instruction_set;  // "avx512_fp16", "avx512", "avx2", "portable"
   const Reducer* reducer = nullptr;
 };
 

@@ -6,7 +6,7 @@
 
 namespace rondo::kernels {
 
-enum class InstructionSet { avx512, avx2, portable };
+enum class InstructionSet { avx512_fp16, avx512, avx2, portable };
 
 /// A reducer whose functions are looked up in a table.
 class Table final : public Reducer {
@@ -27,5 +27,8 @@ void add_portable(Table& table);
 void add_vector_integers(InstructionSet set, Table& table);
 void add_vector_floats(InstructionSet set, Table& table);
 void add_vector_order(InstructionSet set, Table& table);
+
+/// Puts float16 arithmetic in place of what the AVX-512 files set.
+void add_native_half(Table& table);
 
 }  // namespace rondo::kernels
