@@ -273,6 +273,30 @@ TEST_CASE("tied, frozen, sliced and half-width parameters, and integer buffers")
   for (const std::string& error : errors) CHECK(error == "");
 }
 
+TEST_CASE("what is measured between steps leaves them as they are") {
+  const auto errors = as_ranks(2, [](int rank, ncclComm_t comm) {
+    at::set_num_threads(1);
+    const double value = 2 * rank + 1;
+    const at::Tensor a = leaf(at::zeros({3}, at::kFloat));
+    DataParallel parallel(comm, {{"a", a}}, {}, {});
+    for (int step = 0; step < 3; ++step) {
+      parallel.begin_step();
+      (a * value).sum().backward();
+      parallel.finish();
+      expect(a.grad().equal(at::zeros({3}, at::kFloat).fill_(2)), "the mean of 1 and 3");
+      parallel.detach();
+      expect(!a.grad().defined(), "nothing left of the layer's");
+      (a * value).sum().backward();
+      (a * value).sum().backward();
+      expect(a.grad().equal(at::zeros({3}, at::kFloat).fill_(2 * value)), "this rank's own, twice");
+      parallel.attach();
+      expect(!a.grad().defined(), "nothing left of autograd's");
+      expect(parallel.exchange_alone().buckets.size() == 1, "one bucket");
+    }
+  });
+  for (const std::string& error : errors) CHECK(error == "");
+}
+
 TEST_CASE("what autograd may not do is told in a sentence") {
   const auto told = [](const std::function<void(DataParallel&, const at::Tensor&, const at::Tensor&)>& body) {
     return as_ranks(1, [&](int, ncclComm_t comm) {

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import checkpoints
@@ -104,6 +105,29 @@ class Failures(unittest.TestCase):
         self.assertEqual(checkpoints.read(checkpoints.newest(self.folder))[0]["steps"], int(step))
         self.whole_files_only()
 
+    def test_a_signal_in_an_evaluation_ends_it_and_the_continuation_makes_up_for_it(self):
+        usual = ["--train-num-samples", "8", "--output", self.folder]
+        process = self.begun(*usual, "--val-num-samples", "1000000", "--val-interval", "1")
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, errors)
+        self.assertIn("stopped by a signal after step 1", output)
+        self.assertNotIn("test images", output)
+        result = train(2, *usual, "--resume", "auto", "--epochs", "1", "--max-steps", "1")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertRegex(result.stdout, r"epoch 1\.00, step 1: accuracy .* on 9 test images")
+
+    def test_an_interrupt_of_an_evaluation_alone_ends_it(self):
+        process = subprocess.Popen(command(2, "--evaluate", "--val-num-samples", "1000000"), stderr=subprocess.PIPE,
+                                   text=True)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        while len(self.ranks(process)) < 2:
+            self.assertIsNone(process.poll())
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual((process.communicate(timeout=120), process.returncode)[1], 128 + signal.SIGINT)
+
     def test_an_interrupt_without_a_folder_ends_all(self):
         process = self.begun()
         process.send_signal(signal.SIGINT)
@@ -111,15 +135,17 @@ class Failures(unittest.TestCase):
 
     def test_a_rank_that_is_killed(self):
         process = self.begun("--recovery-interval", "1", "--output", self.folder)
-        children = f"/proc/{process.pid}/task/{process.pid}/children"
-        with open(children, encoding="ascii") as file:
-            ranks = [pid for pid in file.read().split() if self.program(pid) == os.path.realpath(TRAIN)]
-        os.kill(int(ranks[-1]), signal.SIGKILL)
+        os.kill(int(self.ranks(process)[-1]), signal.SIGKILL)
         errors = process.communicate(timeout=120)[1]
         self.assertEqual(process.returncode, 128 + signal.SIGKILL, errors)
         self.assertRegex(errors, "rondo-train: .*rank 1")
         checkpoints.read(checkpoints.newest(self.folder))
         self.whole_files_only()
+
+    def ranks(self, process):
+        """The processes that `rondo run` has made trainings of."""
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:
+            return [pid for pid in file.read().split() if self.program(pid) == os.path.realpath(TRAIN)]
 
     @staticmethod
     def program(pid):

@@ -79,6 +79,17 @@ TEST_CASE("A pause belongs to no step, and rebuilt buckets replace the old ones"
   CHECK_THROWS_AS(recorder.add(Step{}), std::invalid_argument);
 }
 
+TEST_CASE("A step of a rank that has no images left has no backward") {
+  Recorder recorder;
+  Step idle;
+  idle.spans = {{Phase::exposed, 10, 13}, {Phase::optimizer, 13, 14}};
+  idle.buckets = {{5, 10, 10.5, 12}};
+  recorder.add(idle);
+  const Figures figures = recorder.figures();
+  CHECK(figures.backward == 0);
+  CHECK(figures.buckets.at(0).end == Approx(2));  // since the step began
+}
+
 TEST_CASE("The latest steps are kept") {
   Recorder recorder(0, 2);
   for (std::uint64_t i = 0; i < 5; ++i) recorder.add(made_step(10.0 * double(i), 1, i));

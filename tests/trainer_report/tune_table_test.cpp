@@ -19,5 +19,22 @@ TEST_CASE("A sweep becomes a table with its fastest point marked") {
         "fastest: buckets of 1.00 MiB, 4 backwards a step: 52.5 images/s, 1.31 times those of 25.0 MiB and 1 (40.0)\n");
   CHECK(tune_table({}, {}).empty());
   CHECK(tune_table({points.data(), 1}, {}).find("1 backward a step: 40.0 images/s\n") != std::string::npos);
-  CHECK(to_json(points)[2]["exposed_share"] == 0.0314);
+}
+
+TEST_CASE("A sweep's advice is flags, and keeps to the batch where the fastest has another") {
+  const std::vector<TunePoint> points{{25 << 20, 1, 40, 0.1}, {1 << 19, 1, 44, 0.2}, {1 << 20, 4, 52, 0.03}};
+  CHECK(
+      tune_advice(points, points[0]) ==
+      std::vector<std::string>{"--bucket-cap-mb 1 --grad-accum-steps 4: the fastest, with a global batch 4.00 times as "
+                               "large, 1.30 times the usual speed",
+                               "--bucket-cap-mb 0.5 --grad-accum-steps 1: the fastest with the same batch, 1.10 times "
+                               "the usual speed"});
+  CHECK(tune_advice({points.data(), 2}, points[0]) ==
+        std::vector<std::string>{"--bucket-cap-mb 0.5 --grad-accum-steps 1: the fastest, 1.10 times the usual speed"});
+  CHECK(tune_advice({}, {}).empty());
+  const nlohmann::json json = tune_json(points, points[0]);
+  CHECK(json["points"][2]["exposed_share"] == 0.03);
+  CHECK(json["fastest"]["accumulation"] == 4);
+  CHECK(json["usual"]["images_per_second"] == 40);
+  CHECK(json["advice"].size() == 2);
 }

@@ -52,9 +52,20 @@ Inputs Batches::inputs(const data::Batch& batch) const {
                                          {count, shape.height, shape.width, shape.channels}, at::kByte)
                                .permute({0, 3, 1, 2});
   const at::Tensor labels = at::from_blob(const_cast<std::int64_t*>(batch.labels), {count}, at::kLong);
+  const at::Tensor there = bytes.to(device_, bytes.scalar_type(), true);  // as bytes, a quarter of the way
   const auto layout = channels_last_ ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  at::Tensor images = bytes.to(factor_.options(), false, true).mul_(factor_).add_(offset_).contiguous(layout);
-  return {std::move(images), labels.to(device_, false, true)};
+  at::Tensor images = there.to(factor_.options(), false, true).mul_(factor_).add_(offset_).contiguous(layout);
+  return {std::move(images), labels.to(device_, labels.scalar_type(), true, true)};
+}
+
+std::function<data::Memory(std::size_t bytes)> batch_memory(at::Device device) {
+  if (!device.is_cuda()) return {};
+  return [](std::size_t bytes) {
+    const auto options = at::TensorOptions(at::kByte).pinned_memory(true);
+    auto pinned = std::make_unique<at::Tensor>(at::empty({static_cast<std::int64_t>(bytes)}, options));
+    std::uint8_t* const memory = pinned->mutable_data_ptr<std::uint8_t>();
+    return data::Memory(memory, [owner = pinned.release()](std::uint8_t*) { delete owner; });
+  };
 }
 
 double mix(Inputs& inputs, double alpha, std::uint64_t seed, std::uint64_t rank, std::uint64_t pass) {

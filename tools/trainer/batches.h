@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 
 #include "tools/trainer/data/loader.h"
 #include "tools/trainer/options.h"
@@ -18,7 +19,7 @@ struct Inputs {
 class Batches {
  public:
   Batches(const data::Normalisation& normalisation, at::ScalarType type, at::Device device, bool channels_last);
-  /// The batch's bytes are read before it returns.
+  /// The batch's bytes are read before it returns; on a device, before the next value is read from there.
   Inputs inputs(const data::Batch& batch) const;
 
  private:
@@ -27,6 +28,9 @@ class Batches {
   at::Device device_;
   bool channels_last_;
 };
+
+/// For data::Loading: memory that the device reads by itself, or nothing, where plain memory serves.
+std::function<data::Memory(std::size_t bytes)> batch_memory(at::Device device);
 
 /// Mixup (Zhang et al. 2017): each image becomes share * itself + (1 - share) * its partner from the batch's other end.
 /// The share is drawn from beta(alpha, alpha) by (seed, rank, pass).  Changes `inputs.images`; the share.

@@ -37,7 +37,11 @@ Images::Images(const Options& options, int rank, int ranks) : options_(options),
   data::Sampling training =
       sampling(*training_set_, options_.train_count, scattered() ? 0 : rank, scattered() ? 1 : ranks);
   training.seed = options_.seed;
-  training.uneven = options_.drop_last ? data::Uneven::drop : data::Uneven::pad;
+  training.uneven = options_.drop_last ? data::Uneven::drop : options_.join ? data::Uneven::exact : data::Uneven::pad;
+  if (options_.join && training.size < static_cast<std::size_t>(ranks)) {
+    throw data::DataError(std::to_string(training.size) + " images for " + std::to_string(ranks) +
+                          " ranks: each needs one, also with --join");
+  }
   sampler_ = std::make_unique<data::Sampler>(training);
   const bool alone = options_.parallel == Parallel::none && !options_.evaluate_only;
   data::Sampling test = sampling(*test_set_, options_.test_count, alone ? 0 : rank, alone ? 1 : ranks);
@@ -52,6 +56,7 @@ data::Loading Images::loading(const data::Dataset& set, data::Split split) const
   result.workers = options_.workers;
   result.augmentation = data::usual_augmentation(set, split, size_);
   result.seed = options_.seed;
+  result.allocate = allocate_;
   return result;
 }
 
@@ -61,6 +66,13 @@ std::size_t Images::training_count() const {
   const std::size_t count = sampler_->count() / (batch * static_cast<std::size_t>(ranks_)) * batch;
   if (count == 0) throw data::DataError("there are fewer images than one batch of all replicas");
   return count;
+}
+
+std::size_t Images::training_count_max() const {
+  if (!options_.join) return training_count();
+  const data::Sampling& sampling = sampler_->sampling();
+  const auto ranks = static_cast<std::size_t>(ranks_);
+  return (sampling.size + ranks - 1) / ranks;
 }
 
 std::unique_ptr<Feed> Images::training(std::uint64_t epoch, std::size_t position, Team& team) const {
@@ -77,6 +89,16 @@ std::unique_ptr<Feed> Images::training(std::uint64_t epoch, std::size_t position
   }
   const data::Shape shape{size_, size_, static_cast<int>(normalisation().mean.size())};
   return scattered_feed(std::move(whole), team, static_cast<std::size_t>(options_.batch), shape);
+}
+
+std::unique_ptr<Feed> Images::whole_batches() const {
+  if (sampler_->count() < static_cast<std::size_t>(options_.batch)) {
+    throw data::DataError("a rank has " + std::to_string(sampler_->count()) + " images, less than a batch (" +
+                          std::to_string(options_.batch) + "): take a smaller --batch-size");
+  }
+  data::Loading whole = loading(*training_set_, data::Split::training);
+  whole.whole_batches = true;
+  return own_feed(std::make_unique<data::Loader>(*training_set_, *sampler_, whole));
 }
 
 std::unique_ptr<Feed> Images::test() const {

@@ -87,23 +87,29 @@ class Learner::Machine {
  public:
   Machine(const Options& options, Team& team, const DataTraits& data);
   StepResult step(Feed& feed, const StepPlan& plan);
-  Scores evaluate(Feed& feed);
+  Scores evaluate(Feed& feed, const std::function<bool()>& enough);
   Snapshot snapshot() const;
   void restore(const Checkpoint& checkpoint);
+  void lay_out(double bucket_cap_mb);
+  double exchange_alone();
+
+  std::function<data::Memory(std::size_t bytes)> batch_memory() const { return trainer::batch_memory(device_); }
 
   std::unique_ptr<Model> model_;
 
  private:
   double pass(Feed& feed, const StepPlan& plan, int index, report::Step& times);
-  void backward(const at::Tensor& loss, bool last);
+  void prepare(const StepPlan& plan);
+  void backward(const at::Tensor& loss, bool exchanged);
   void exchange(report::Step& times);
   bool unscale();
   void agree(const StepPlan& plan, double loss, bool overflowed, StepResult& result);
-  double clip();
-  void update(double rate, StepResult& result);
+  double clip(bool exchanged);
+  void update(const StepPlan& plan, StepResult& result);
+  bool exchanges(const StepPlan& plan) const { return parallel_ && plan.exchange == Exchange::usual; }
   std::vector<NamedTensor> kept() const;
 
-  const Options options_;
+  Options options_;
   Team& team_;
   at::Device device_;
   Batches batches_;
@@ -120,30 +126,49 @@ Learner::Machine::Machine(const Options& options, Team& team, const DataTraits& 
       device_(options.device),
       batches_(data.normalisation, model_->parameters().front().tensor.scalar_type(), device_, options.channels_last),
       optimizer_(model_->parameters(), options) {
-  if (options_.parallel != Parallel::none) {
-    parallel_.emplace(team_.comm(), model_->parameters(), model_->buffers(), exchange_options(options_));
-  }
+  if (options_.parallel != Parallel::none) lay_out(options_.bucket_cap_mb);
   if (options_.average_decay > 0) average_.emplace(*model_, options_.average_decay);
   if (options_.precision == Precision::fp16) scale_.emplace(options_.loss_scale);
+}
+
+void Learner::Machine::lay_out(double bucket_cap_mb) {
+  options_.bucket_cap_mb = bucket_cap_mb;
+  parallel_.reset();  // a parameter belongs to one layer
+  parallel_.emplace(team_.comm(), model_->parameters(), model_->buffers(), exchange_options(options_));
+}
+
+double Learner::Machine::exchange_alone() {
+  team_.barrier();
+  const double begin = report::now();
+  parallel_->exchange_alone();
+  return report::now() - begin;
+}
+
+void Learner::Machine::prepare(const StepPlan& plan) {
+  model_->set_training(true);
+  if (parallel_ && plan.exchange == Exchange::detached) {
+    parallel_->detach();
+  } else if (parallel_) {
+    if (options_.join && exchanges(plan)) parallel_->layer().join(static_cast<double>(plan.images));
+    parallel_->begin_step();
+  } else {
+    for (const NamedTensor& parameter : model_->parameters()) parameter.tensor.mutable_grad() = at::Tensor();
+  }
 }
 
 StepResult Learner::Machine::step(Feed& feed, const StepPlan& plan) {
   StepResult result;
   result.times.number = plan.number;
   result.times.images = static_cast<double>(plan.images);
-  model_->set_training(true);
-  if (parallel_) {
-    parallel_->begin_step();
-  } else {
-    for (const NamedTensor& parameter : model_->parameters()) parameter.tensor.mutable_grad() = at::Tensor();
-  }
+  prepare(plan);
   double loss = 0;
   for (int index = 0; index < plan.passes; ++index) loss += pass(feed, plan, index, result.times);
-  exchange(result.times);
+  if (exchanges(plan)) exchange(result.times);
   const double begin = report::now();
   agree(plan, loss, scale_ && unscale(), result);
-  update(plan.rate, result);
+  update(plan, result);
   result.times.spans.push_back({report::Phase::optimizer, begin, report::now()});
+  if (parallel_ && plan.exchange == Exchange::detached) parallel_->attach();
   return result;
 }
 
@@ -166,15 +191,15 @@ double Learner::Machine::pass(Feed& feed, const StepPlan& plan, int index, repor
   }
   const double value = loss.item<double>();
   const double forwarded = report::now();
-  backward(scale_ ? loss.mul(scale_->scale()) : loss, index + 1 == plan.passes);
+  backward(scale_ ? loss.mul(scale_->scale()) : loss, exchanges(plan) && index + 1 == plan.passes);
   times.spans.push_back({report::Phase::data, begin, loaded});
   times.spans.push_back({report::Phase::forward, loaded, forwarded});
   times.spans.push_back({report::Phase::backward, forwarded, report::now()});
   return value;
 }
 
-void Learner::Machine::backward(const at::Tensor& loss, bool last) {
-  if (parallel_ && !last) {
+void Learner::Machine::backward(const at::Tensor& loss, bool exchanged) {
+  if (parallel_ && !exchanged) {
     const auto pause = parallel_->no_sync();
     loss.backward();
   } else {
@@ -183,7 +208,6 @@ void Learner::Machine::backward(const at::Tensor& loss, bool last) {
 }
 
 void Learner::Machine::exchange(report::Step& times) {
-  if (!parallel_) return;
   const data_parallel::Step step = parallel_->finish();
   times.spans.push_back({report::Phase::exposed, seconds_of(step.called), seconds_of(step.finished)});
   for (const data_parallel::BucketTime& bucket : step.buckets) {
@@ -216,7 +240,7 @@ void Learner::Machine::agree(const StepPlan& plan, double loss, bool overflowed,
                                             number ? 0.0 : 1.0,
                                             plan.signal == SIGINT ? 1.0 : 0.0,
                                             plan.signal != 0 && plan.signal != SIGINT ? 1.0 : 0.0};
-  if (parallel_) team_.sum(sums);
+  if (exchanges(plan)) team_.sum(sums);
   const Exchanged all{sums[0], sums[1], sums[2], sums[3], sums[4], sums[5]};
   result.loss = all.loss / all.images;
   result.updated = all.overflowed == 0;
@@ -225,13 +249,13 @@ void Learner::Machine::agree(const StepPlan& plan, double loss, bool overflowed,
   if (all.no_number > 0 && (!scale_ || result.updated)) {
     throw CommonError("the loss of step " + std::to_string(plan.number) + " is no number on " +
                       std::to_string(static_cast<int>(all.no_number)) + " of " +
-                      std::to_string(parallel_ ? team_.ranks() : 1) +
+                      std::to_string(exchanges(plan) ? team_.ranks() : 1) +
                       " ranks: try a lower --lr, a longer --warmup-epochs or --clip-grad");
   }
 }
 
-double Learner::Machine::clip() {
-  if (parallel_) return parallel_->layer().clip(options_.clip);
+double Learner::Machine::clip(bool exchanged) {
+  if (exchanged) return parallel_->layer().clip(options_.clip);
   const at::NoGradGuard no_gradients;
   double squares = 0;
   for (const NamedTensor& parameter : model_->parameters()) {
@@ -246,22 +270,22 @@ double Learner::Machine::clip() {
   return norm;
 }
 
-void Learner::Machine::update(double rate, StepResult& result) {
+void Learner::Machine::update(const StepPlan& plan, StepResult& result) {
   if (scale_) scale_->update(!result.updated);
   if (result.updated) {
-    if (options_.clip > 0) result.norm = clip();
-    if (!parallel_ || parallel_->layer().updates()) optimizer_.step(rate);
+    if (options_.clip > 0) result.norm = clip(exchanges(plan));
+    if (!exchanges(plan) || parallel_->layer().updates()) optimizer_.step(plan.rate);
   }
-  if (parallel_) parallel_->after_update();
+  if (exchanges(plan)) parallel_->after_update();
   if (result.updated && average_) average_->update();
 }
 
-Scores Learner::Machine::evaluate(Feed& feed) {
+Scores Learner::Machine::evaluate(Feed& feed, const std::function<bool()>& enough) {
   const at::NoGradGuard no_gradients;
   if (average_) average_->swap();
   model_->set_training(false);
   Scores scores;
-  while (const data::Batch* batch = feed.next()) {
+  for (const data::Batch* batch = feed.next(); batch != nullptr && !enough(); batch = feed.next()) {
     const Inputs inputs = batches_.inputs(*batch);
     const Autocast autocast(device_.type(), options_.precision);
     const at::Tensor output = model_->forward(inputs.images);
@@ -338,8 +362,14 @@ Learner::~Learner() = default;
 StepResult Learner::step(Feed& feed, const StepPlan& plan) {
   return in_words([&] { return machine_->step(feed, plan); });
 }
-Scores Learner::evaluate(Feed& feed) {
-  return in_words([&] { return machine_->evaluate(feed); });
+Scores Learner::evaluate(Feed& feed, const std::function<bool()>& enough) {
+  return in_words([&] { return machine_->evaluate(feed, enough); });
+}
+void Learner::lay_out(double bucket_cap_mb) {
+  in_words([&] { machine_->lay_out(bucket_cap_mb); });
+}
+double Learner::exchange_alone() {
+  return in_words([&] { return machine_->exchange_alone(); });
 }
 Learner::Snapshot Learner::snapshot() const {
   return in_words([&] { return machine_->snapshot(); });
@@ -347,6 +377,7 @@ Learner::Snapshot Learner::snapshot() const {
 void Learner::restore(const Checkpoint& checkpoint) {
   in_words([&] { machine_->restore(checkpoint); });
 }
+std::function<data::Memory(std::size_t bytes)> Learner::batch_memory() const { return machine_->batch_memory(); }
 std::int64_t Learner::parameter_count() const {
   std::int64_t count = 0;
   for (const NamedTensor& parameter : machine_->model_->parameters()) count += parameter.tensor.numel();

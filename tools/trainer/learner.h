@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 
 #include "tools/trainer/checkpoint.h"
 #include "tools/trainer/data/dataset.h"
+#include "tools/trainer/data/loader.h"
 #include "tools/trainer/feed.h"
 #include "tools/trainer/options.h"
 #include "tools/trainer/report/measures.h"
@@ -23,6 +25,13 @@ struct DataTraits {
   data::Normalisation normalisation;
 };
 
+/// What a step has to do with the other ranks.
+enum class Exchange {
+  usual,     // gradients become those of all ranks, and all agree on loss and end
+  paused,    // under no_sync(): gradients go into their buckets and stay there
+  detached,  // without the layer
+};
+
 struct StepPlan {
   std::uint64_t number = 0;      // from 1
   double rate = 0;               // learning rate
@@ -30,6 +39,7 @@ struct StepPlan {
   std::size_t images = 0;        // in all of them
   std::uint64_t first_pass = 0;  // over the whole training
   int signal = 0;                // asked of this rank, or 0
+  Exchange exchange = Exchange::usual;
 };
 
 struct StepResult {
@@ -55,8 +65,14 @@ class Learner {
 
   /// Throws CommonError if the loss is no number, on all ranks that train together.
   StepResult step(Feed& feed, const StepPlan& plan);
-  /// Of this rank's images; by the averaged model, if there is one.
-  Scores evaluate(Feed& feed);
+  /// Of this rank's images, until `enough` says so between batches; by the averaged model, if there is one.
+  Scores evaluate(Feed& feed, const std::function<bool()>& enough);
+
+  // With Parallel::ddp and ps, on all ranks.
+  /// Lays gradients out anew, in buckets of this size; rank 0's parameters go to all.
+  void lay_out(double bucket_cap_mb);
+  /// The seconds that an exchange of gradients takes while nothing else happens.
+  double exchange_alone();
 
   /// All that a continuation needs.  The tensors' bytes are copies.
   class Snapshot {
@@ -69,6 +85,8 @@ class Learner {
   /// Throws Error if it is of another model or training.
   void restore(const Checkpoint& checkpoint);
 
+  /// For batches on their way to the model's device; nothing: plain memory.
+  std::function<data::Memory(std::size_t bytes)> batch_memory() const;
   double gradient_bytes() const;
   std::int64_t parameter_count() const;
 

@@ -70,6 +70,8 @@ void add_data(CLI::App& app, Options& options) {
       ->group(group);
   app.add_flag("--drop-last", options.drop_last, "leave out images that don't go round; else some are used twice")
       ->group(group);
+  app.add_flag("--join", options.join, "each image once: ranks with fewer wait for the others, and images weigh alike")
+      ->group(group);
   app.add_option("-j,--workers", options.workers, "threads that load; 0: the one that trains")
       ->check(CLI::Range(0, 256))
       ->group(group);
@@ -175,10 +177,44 @@ void add_output(CLI::App& app, Options& options) {
       ->group(group);
 }
 
+void add_measuring(CLI::App& app, Options& options) {
+  const std::string group = "Measuring";
+  app.add_option("--measure-exposed", options.exposed_rounds,
+                 "rounds of steps with and without exchange, in turns, after the training; 0: none")
+      ->check(CLI::Range(0, 1 << 20))
+      ->group(group);
+  app.add_flag("--tune", options.tune, "only sweep bucket size x passes a step, and tell which is fastest")
+      ->group(group);
+  app.add_option("--tune-bucket-cap-mb", options.tune_bucket_caps_mb, "sizes to try")
+      ->delimiter(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  app.add_option("--tune-grad-accum-steps", options.tune_accumulations, "passes a step to try")
+      ->delimiter(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(CLI::Range(1, 1 << 16))
+      ->group(group);
+  app.add_option("--tune-rounds", options.tune_rounds, "")->check(CLI::Range(1, 1 << 20))->group(group);
+  app.add_option("--tune-steps", options.tune_steps, "of each, a round")->check(CLI::Range(1, 1 << 20))->group(group);
+}
+
 /// What the flags say together that can't be; empty if all is well.
 std::string contradiction(const Options& options) {
   if (options.resume == "auto" && options.output.empty()) return "--resume auto needs --output: where it looks";
   if (options.precision != Precision::as_is && options.type != "float32") return "--amp is for --dtype float32";
+  const bool exchanging = options.parallel == Parallel::ddp || options.parallel == Parallel::ps;
+  if (options.device.rfind("cpu", 0) != 0 && options.parallel != Parallel::none) {
+    return "gradients on --device " + options.device +
+           " can't be exchanged: Rondo moves host memory only; give --device cpu, or --parallel none";
+  }
+  if (options.join && !exchanging) return "--join is for --parallel ddp or ps";
+  if (options.join && options.drop_last) return "--join leaves no image out: it does not go with --drop-last";
+  if (options.join && options.norm == Norm::sync) {
+    return "--join does not go with --norm sync: a rank without images has no mean";
+  }
+  if (options.exposed_rounds > 0 && !exchanging) return "--measure-exposed is for --parallel ddp or ps";
+  if (options.tune && !exchanging) return "--tune is for --parallel ddp or ps";
   return "";
 }
 
@@ -201,6 +237,7 @@ CommandLine read_options(int argc, char** argv) {
   add_training(app, options);
   add_exchange(app, options);
   add_output(app, options);
+  add_measuring(app, options);
   const std::string group = "Training";
   app.add_flag("--amp", mixed, "compute in --amp-dtype where that is safe")->group(group);
   add_choice(app, "--amp-dtype", mixed_type, {{"bfloat16", Precision::bf16}, {"float16", Precision::fp16}}, "")

@@ -40,6 +40,7 @@ struct Options {
   int batch = 32;  // images a rank and pass
   int workers = 1;
   bool drop_last = false;  // of images that don't go round; else some are used twice
+  bool join = false;       // ranks have unequal shares: each image once an epoch
 
   // How to train.
   Parallel parallel = Parallel::ddp;
@@ -71,6 +72,14 @@ struct Options {
   Precision precision = Precision::as_is;
   double loss_scale = 65536;  // at the start, with fp16
   int threads = 1;
+
+  // What is measured besides.
+  int exposed_rounds = 0;  // steps with and without exchange, after the training; 0: none
+  bool tune = false;       // only sweep bucket sizes and accumulation
+  std::vector<double> tune_bucket_caps_mb{1, 5, 25, 100};
+  std::vector<int> tune_accumulations{1, 2, 4};
+  int tune_rounds = 3;
+  int tune_steps = 2;  // of each, a round
 
   // What comes out.
   std::string output;  // the folder of checkpoints; empty: none

@@ -132,7 +132,24 @@ std::vector<std::vector<double>> Reporter::gather(std::vector<double> numbers) {
   return parts;
 }
 
-void Reporter::finish() {
+std::vector<std::pair<std::string, std::string>> Reporter::settings() const {
+  return {{"model", options_.model},
+          {"parallel", name_of(options_.parallel)},
+          {"batch a rank", std::to_string(options_.batch)},
+          {"threads a rank", std::to_string(options_.threads)}};
+}
+
+void Reporter::tuned(const std::vector<report::TunePoint>& points, const report::TunePoint& usual) {
+  if (team_.rank() != 0) return;
+  std::fputs(report::tune_table(points, usual).c_str(), stdout);
+  for (const std::string& sentence : report::tune_advice(points, usual)) std::printf("  %s\n", sentence.c_str());
+  if (options_.report.empty()) return;
+  nlohmann::json file{{"world_size", team_.ranks()}, {"tune", report::tune_json(points, usual)}};
+  for (const auto& [key, value] : settings()) file["settings"][key] = value;
+  write_atomically(options_.report, file.dump(1) + "\n");
+}
+
+void Reporter::finish(const report::ExchangeCost& exchange) {
   if (recorder_.figures().steps == 0) return;  // no step was left to do, on any rank
   report::Run run;
   for (const std::vector<double>& numbers : gather(report::flat(own_figures()))) {
@@ -145,14 +162,12 @@ void Reporter::finish() {
     }
   }
   if (team_.rank() != 0) return;
-  run.settings = {{"model", options_.model},
-                  {"parallel", name_of(options_.parallel)},
-                  {"batch a rank", std::to_string(options_.batch)},
-                  {"threads a rank", std::to_string(options_.threads)}};
+  run.settings = settings();
   run.gradient_bytes = gradient_bytes_;
   run.bucket_bytes = options_.bucket_cap_mb * 1024 * 1024;
   run.accumulation = options_.accumulation;
   run.others = others_;
+  run.exchange = exchange;
   progress_.reset();
   if (!options_.plot.empty()) write_atomically(options_.plot, report::curves_svg(rows_, options_.model));
   if (!options_.trace.empty()) write_atomically(options_.trace, report::chrome_trace(steps).dump());

@@ -10,10 +10,12 @@
 
 #include "tools/trainer/learner.h"
 #include "tools/trainer/options.h"
+#include "tools/trainer/report/exchange_cost.h"
 #include "tools/trainer/report/journal.h"
 #include "tools/trainer/report/measures.h"
 #include "tools/trainer/report/progress.h"
 #include "tools/trainer/report/scaling.h"
+#include "tools/trainer/report/tune_table.h"
 #include "tools/trainer/team.h"
 
 namespace rondo::trainer {
@@ -31,12 +33,15 @@ class Reporter {
   void pause() { recorder_.pause(); }
   void say(const std::string& line);
   /// Gathers all ranks' figures, and prints the report; its last line is the speed.  All ranks call it.
-  void finish();
+  void finish(const report::ExchangeCost& exchange);
+  /// The sweep's table, on rank 0.
+  void tuned(const std::vector<report::TunePoint>& points, const report::TunePoint& usual);
 
  private:
   void write(report::Row row);
   std::vector<std::vector<double>> gather(std::vector<double> numbers);
   report::Figures own_figures() const;
+  std::vector<std::pair<std::string, std::string>> settings() const;
 
   const Options options_;
   Team& team_;

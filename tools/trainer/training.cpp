@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "tools/trainer/schedule.h"
 #include "tools/trainer/stop.h"
 #include "tools/trainer/team.h"
+#include "tools/trainer/trials.h"
 
 namespace rondo::trainer {
 namespace {
@@ -25,8 +27,9 @@ struct Progress {
   std::int64_t steps = 0;
   std::uint64_t passes = 0;
   std::uint64_t epoch = 0;
-  std::uint64_t images = 0;  // of the epoch, over all ranks
-  double best = -1;          // share of test images
+  std::uint64_t images = 0;     // of the epoch, over all ranks
+  double best = -1;             // share of test images
+  bool evaluation_due = false;  // a signal came in the midst of it
 };
 
 class Training {
@@ -39,8 +42,10 @@ class Training {
   void resume();
   void read(const std::string& path);
   int step();
-  void end_epoch();
-  double evaluate();
+  int end_epoch();
+  std::optional<double> evaluate(int& signal);
+  int tune();
+  int finish();
   void save(bool best);
   nlohmann::json settings() const;
   double epochs_done() const { return static_cast<double>(progress_.steps) / static_cast<double>(epoch_steps_); }
@@ -70,8 +75,9 @@ Training::Training(const Options& options, Team& team)
       images_(options, team.rank(), team.ranks()),
       learner_(options, team, {images_.classes(), images_.size(), images_.normalisation()}),
       reporter_(options, team, learner_.gradient_bytes()) {
+  images_.set_memory(learner_.batch_memory());
   const std::int64_t step_images = std::int64_t{options_.batch} * options_.accumulation;
-  epoch_steps_ = divided_up(static_cast<std::int64_t>(images_.training_count()), step_images);
+  epoch_steps_ = divided_up(static_cast<std::int64_t>(images_.training_count_max()), step_images);
   steps_planned_ = options_.epochs * epoch_steps_;
   if (options_.steps_max > 0) steps_planned_ = std::min(steps_planned_, options_.steps_max);
   const int together = options_.parallel == Parallel::none ? 1 : team_.ranks();
@@ -98,6 +104,7 @@ void Training::save(bool best) {
     snapshot.state["epoch"] = progress_.epoch;
     snapshot.state["images"] = progress_.images;
     snapshot.state["best"] = progress_.best;
+    snapshot.state["evaluation_due"] = progress_.evaluation_due;
     if (best) folder_->save_best(snapshot.state, snapshot.tensors);
     if (saved_steps_ != progress_.steps) folder_->save(progress_.steps, snapshot.state, snapshot.tensors);
     saved_steps_ = progress_.steps;
@@ -122,6 +129,7 @@ void Training::read(const std::string& path) {
   progress_.epoch = checkpoint.state().at("epoch");
   progress_.images = checkpoint.state().at("images");
   progress_.best = checkpoint.state().at("best");
+  progress_.evaluation_due = checkpoint.state().at("evaluation_due");
 }
 
 void Training::resume() {
@@ -159,72 +167,113 @@ void Training::resume() {
 
 /// The signal that asked a rank to end, or 0.
 int Training::step() {
-  const std::size_t count = images_.training_count();
-  const std::size_t position = position_;
+  const std::size_t longest = images_.training_count_max();
+  const std::size_t position = std::min(position_, images_.training_count());
   StepPlan plan;
   plan.number = static_cast<std::uint64_t>(progress_.steps) + 1;
   const double epoch = epochs_done();
   plan.rate = rate_at(options_, peak_rate_, epoch, options_.epochs);
   const std::size_t wanted = static_cast<std::size_t>(options_.batch) * static_cast<std::size_t>(options_.accumulation);
-  plan.images = std::min(wanted, count - position);
+  plan.images = std::min(wanted, images_.training_count() - position);
   plan.passes = static_cast<int>(divided_up(static_cast<std::int64_t>(plan.images), options_.batch));
   plan.first_pass = progress_.passes;
   plan.signal = stop_signal();
   StepResult result = learner_.step(*feed_, plan);
   ++progress_.steps;
-  progress_.passes += static_cast<std::uint64_t>(plan.passes);
-  const bool ended = position + plan.images == count;
+  // As the rank with the most images counts: what is drawn by pass does not depend on who had a pass less.
+  const auto largest = static_cast<std::int64_t>(std::min(wanted, longest - position_));
+  progress_.passes += static_cast<std::uint64_t>(divided_up(largest, options_.batch));
+  const bool ended = position_ + wanted >= longest;
   progress_.epoch += ended ? 1 : 0;
-  position_ = ended ? 0 : position + plan.images;
+  position_ = ended ? 0 : position_ + wanted;
   progress_.images = position_ * static_cast<std::size_t>(team_.ranks());
   reporter_.step(result, plan.rate, epoch);
   return result.signal;
 }
 
-double Training::evaluate() {
+/// The share of test images that the model names; nothing if a signal came to a rank: then that is in `signal`.
+std::optional<double> Training::evaluate(int& signal) {
   const std::unique_ptr<Feed> feed = images_.test();
-  const Scores own = learner_.evaluate(*feed);
-  std::array<double, 3> sums{own.images, own.correct, own.loss};
+  const Scores own = learner_.evaluate(*feed, [] { return stop_signal() != 0; });
+  const int here = stop_signal();
+  std::array<double, 5> sums{own.images, own.correct, own.loss, here == SIGINT ? 1.0 : 0.0,
+                             here != 0 && here != SIGINT ? 1.0 : 0.0};
   if (options_.parallel != Parallel::none || options_.evaluate_only) team_.sum(sums);
+  signal = sums[4] > 0 ? SIGTERM : sums[3] > 0 ? SIGINT : 0;
+  if (signal != 0) return std::nullopt;  // some rank left images out
   reporter_.evaluation(progress_.steps, epochs_done(), sums[1] / sums[0], sums[2] / sums[0], sums[0]);
   return sums[1] / sums[0];
 }
 
-void Training::end_epoch() {
+/// The signal that asked a rank to end, or 0.
+int Training::end_epoch() {
+  int signal = 0;
   bool best = false;
   if (progress_.epoch % static_cast<std::uint64_t>(options_.evaluation_interval) == 0 ||
       progress_.steps == steps_planned_) {
-    const double share = evaluate();
-    best = share > progress_.best;
-    progress_.best = std::max(share, progress_.best);
+    const std::optional<double> share = evaluate(signal);
+    progress_.evaluation_due = !share;
+    best = share && *share > progress_.best;
+    if (best) progress_.best = *share;
   }
   save(best);
+  return signal;
+}
+
+// ---- what is measured besides ---------------------------------------------------------------------------------------
+
+/// The signal that ended it early, or 0.
+int Training::tune() {
+  report::TunePoint usual{options_.bucket_cap_mb * 1024 * 1024, options_.accumulation, 0, 0};
+  reporter_.say("measuring " + std::to_string(options_.tune_rounds) + " rounds of each size and number of passes");
+  Trials trials(options_, team_, images_, learner_);
+  const std::vector<report::TunePoint> points = trials.tune(usual);
+  for (const report::TunePoint& point : points) {
+    if (point.bucket_bytes == usual.bucket_bytes && point.accumulation == usual.accumulation) usual = point;
+  }
+  if (trials.signal() == 0) reporter_.tuned(points, usual);
+  return trials.signal();
+}
+
+/// The report; before it the rounds of --measure-exposed.  The signal that ended these early, or 0.
+int Training::finish() {
+  report::ExchangeCost exchange;
+  if (options_.exposed_rounds > 0) {
+    feed_.reset();
+    Trials trials(options_, team_, images_, learner_);
+    exchange = trials.exchange(options_.exposed_rounds);
+    if (trials.signal() != 0) return trials.signal();
+  }
+  reporter_.finish(exchange);
+  return 0;
 }
 
 int Training::run() {
   resume();
+  take_stop_signals();
+  int signal = 0;
   if (options_.evaluate_only) {
-    evaluate();
-    return 0;
+    evaluate(signal);
+    return signal;
   }
+  if (options_.tune) return tune();
   position_ = progress_.images / static_cast<std::size_t>(team_.ranks());
   feed_ = images_.training(progress_.epoch, position_, team_);
   reporter_.begin(steps_planned_, resumed_ ? std::optional(progress_.steps) : std::nullopt);
-  take_stop_signals();
-  int signal = 0;
+  if (progress_.evaluation_due) signal = end_epoch();
   while (signal == 0 && progress_.steps < steps_planned_) {
     signal = step();
     if (progress_.images == 0) {
-      end_epoch();
+      const int asked = end_epoch();
+      if (signal == 0) signal = asked;
     } else if (options_.save_interval > 0 && progress_.steps % options_.save_interval == 0) {
       save(false);
     }
   }
   if (saved_steps_ != progress_.steps) save(false);
   if (options_.parallel != Parallel::none) team_.barrier();  // a rank that ended would end rank 0, which is writing
-  if (signal == 0) {
-    reporter_.finish();
-  } else if (first()) {
+  if (signal == 0) signal = finish();
+  if (signal != 0) {
     reporter_.say(folder_ ? "stopped by a signal after step " + std::to_string(progress_.steps) + "; " +
                                 "go on with --resume auto"
                           : "stopped by a signal after step " + std::to_string(progress_.steps));

@@ -43,7 +43,7 @@ struct Entry {
 Entry entry_of(const NamedTensor& named) {
   const at::Tensor& tensor = named.tensor;
   if (!tensor.defined() || tensor.layout() != at::kStrided || !tensor.device().is_cpu()) {
-    throw Error("'" + named.name + "' is not a plain tensor on the CPU");
+    throw Error("'" + named.name + "' is not a dense tensor in host memory, which is all that Rondo moves");
   }
   Entry entry{tensor, {}};
   if (!tensor.is_non_overlapping_and_dense()) entry.copy = tensor.detach().clone(at::MemoryFormat::Contiguous);
@@ -178,22 +178,38 @@ void DataParallel::State::after_exchange() {
 DataParallel::DataParallel(ncclComm_t comm, const std::vector<NamedTensor>& parameters,
                            const std::vector<NamedTensor>& buffers, const data_parallel::Options& options)
     : state_(std::make_unique<State>(comm, parameters, buffers, options)) {
+  for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
+    if (state_->views[i].defined()) state_->indices.emplace(state_->parameters[i].tensor.unsafeGetTensorImpl(), i);
+  }
+  attach();
+}
+
+DataParallel::~DataParallel() { detach(); }
+
+void DataParallel::attach() {
   State* state = state_.get();
   for (std::size_t i = 0; i < state->parameters.size(); ++i) {
-    const at::Tensor& tensor = state->parameters[i].tensor;
     if (!state->views[i].defined()) continue;
-    state->indices.emplace(tensor.unsafeGetTensorImpl(), i);
-    torch::autograd::impl::set_post_acc_grad_hooks(tensor, std::make_unique<Hook>([state, i] { state->arrived(i); }));
+    torch::autograd::impl::set_post_acc_grad_hooks(state->parameters[i].tensor,
+                                                   std::make_unique<Hook>([state, i] { state->arrived(i); }));
   }
   begin_step();
 }
 
-DataParallel::~DataParallel() {
+void DataParallel::detach() {
   for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
     if (!state_->views[i].defined()) continue;
     torch::autograd::impl::set_post_acc_grad_hooks(state_->parameters[i].tensor, nullptr);
     state_->parameters[i].tensor.mutable_grad() = at::Tensor();
   }
+}
+
+data_parallel::Step DataParallel::exchange_alone() {
+  begin_step();
+  for (std::size_t i = 0; i < state_->parameters.size(); ++i) {
+    if (state_->views[i].defined()) state_->layer->ready(i);
+  }
+  return finish();
 }
 
 void DataParallel::begin_step() {

@@ -59,6 +59,14 @@ class DataParallel {
   /// As Layer::check_agreement().
   void check_agreement();
 
+  /// From here to attach(), between steps, autograd keeps its gradients to itself, as without the layer; this rank
+  /// alone. Gradients become undefined.
+  void detach();
+  void attach();
+  /// Exchanges gradient memory as it lies, all of it ready at once, with no pass to hide behind.  All ranks call it
+  /// between steps.  Gradients are garbage afterwards.
+  data_parallel::Step exchange_alone();
+
   /// For clip(), join(), updates(), ranks: what needs no tensor.
   data_parallel::Layer& layer();
 

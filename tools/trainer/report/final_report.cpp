@@ -181,7 +181,7 @@ double images_per_second(const Run& run) {
 
 std::string text(const Run& run) {
   std::string report = head(run) + "\n" + step_table(run);
-  for (const std::string& part : {bucket_table(run), memory_table(run), scaling_table(run)}) {
+  for (const std::string& part : {bucket_table(run), text(run.exchange), memory_table(run), scaling_table(run)}) {
     if (!part.empty()) report += "\n" + part;
   }
   for (bool first = true; const std::string& sentence : advice(run)) {
@@ -217,6 +217,7 @@ json to_json(const Run& run) {
       {"gradient_bytes", run.gradient_bytes},
       {"bucket_bytes", run.bucket_bytes},
       {"accumulation", run.accumulation},
+      {"exchange", to_json(run.exchange)},
       {"ranks", std::move(ranks)},
       {"scaling", std::move(scaling)},
       {"advice", advice(run)}};

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/trainer/report/exchange_cost.h"
 #include "tools/trainer/report/measures.h"
 #include "tools/trainer/report/scaling.h"
 
@@ -21,6 +22,7 @@ struct Run {
   int accumulation = 1;        // backwards a step
   /// The same training (the same batch a rank) on other numbers of ranks; this run needn't be among them.
   std::vector<ScalingPoint> others;
+  ExchangeCost exchange;
 };
 
 /// Of all ranks together: their images, by the longest time.

@@ -144,7 +144,7 @@ void Recorder::add(Step step) {
     covered_ = 0;
     sums_.steps += 1;
     sums_.images += step.images;
-    Span last{};
+    Span last{Phase::backward, begin, begin};  // a step may have none: a rank whose images are used up
     for (const Span& span : step.spans) {
       covered_ += span.end - span.begin;
       sums_.phases[static_cast<std::size_t>(span.phase)] += span.end - span.begin;

@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace rondo::report {
 
@@ -18,7 +19,11 @@ struct TunePoint {
 /// fastest marked '*', what was not measured '-'.  Below: the fastest beside `usual`, which need not be a point.
 std::string tune_table(std::span<const TunePoint> points, const TunePoint& usual);
 
-/// The same, for programs: an array of objects.
-nlohmann::json to_json(std::span<const TunePoint> points);
+/// What to set, as flags: the fastest of all, and the fastest with as many backwards as usual, where that is another
+/// (the global batch then stays as it is).  `usual` is one of the points.
+std::vector<std::string> tune_advice(std::span<const TunePoint> points, const TunePoint& usual);
+
+/// The same, for programs: {"points": [...], "fastest": {...}, "usual": {...}, "advice": [...]}.
+nlohmann::json tune_json(std::span<const TunePoint> points, const TunePoint& usual);
 
 }  // namespace rondo::report

@@ -8,6 +8,12 @@
 
 namespace rondo::report {
 
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return (values[values.size() / 2] + values[(values.size() - 1) / 2]) / 2;
+}
+
 std::vector<BucketMeans> mean_buckets(const Run& run) {
   std::vector<BucketMeans> sums;
   double ranks = 0;

@@ -16,6 +16,9 @@ double mean(const Run& run, Value&& value) {
   return run.ranks.empty() ? 0 : sum / static_cast<double>(run.ranks.size());
 }
 
+/// 0 of none.
+double median(std::vector<double> values);
+
 /// Each bucket's mean over those ranks that have as many buckets as the first rank.
 std::vector<BucketMeans> mean_buckets(const Run& run);
 
