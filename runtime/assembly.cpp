@@ -16,16 +16,16 @@
 namespace rondo {
 namespace {
 
-/// As NCCL counts: sockets a thread times threads.  Rondo polls them all from the caller's thread.
-int sockets_per_link() {
-  const std::int64_t sockets = env::integer("NCCL_NSOCKS_PERTHREAD", 1, limits::sockets_per_link_max) *
-                               env::integer("NCCL_SOCKET_NTHREADS", 1, limits::sockets_per_link_max);
+/// As NCCL counts: sockets a thread times threads.  The calling thread is one of them.
+limits::TcpSockets tcp_sockets() {
+  const std::int64_t threads = env::integer("NCCL_SOCKET_NTHREADS", 1, limits::socket_threads_max);
+  const std::int64_t sockets = threads * env::integer("NCCL_NSOCKS_PERTHREAD", 1, limits::sockets_per_link_max);
   if (sockets > limits::sockets_per_link_max) {
     throw Error(Code::invalid_usage, "NCCL_NSOCKS_PERTHREAD times NCCL_SOCKET_NTHREADS is " + std::to_string(sockets) +
                                          ", and at most " + std::to_string(limits::sockets_per_link_max) +
                                          " sockets link two ranks");
   }
-  return static_cast<int>(sockets);
+  return {static_cast<int>(sockets), static_cast<int>(threads)};
 }
 
 LinkPolicy link_policy() {
@@ -52,7 +52,7 @@ std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, 
                                                    const Options& options) {
   control::check_not_forked();
   LinkPolicy policy = link_policy();  // before the other ranks are met: what is wrong here is no matter of theirs
-  const int sockets = sockets_per_link();
+  const limits::TcpSockets sockets = tcp_sockets();
   Tuning tuning = Tuning::from_environment();
   const auto deadline = control::Clock::now() + std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000));
   const control::Membership membership = control::join(id, rank, ranks, deadline, Chooser::settings(tuning));

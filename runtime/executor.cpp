@@ -476,6 +476,16 @@ Status Run::blocked_status() const noexcept {
   return {};
 }
 
+/// Strands that have not got the ends of their links yet leave them to the runs before.
+void Run::stop() noexcept {
+  for (std::size_t i = 0; i < a_.program->strands().size(); ++i) {
+    const StrandState& s = strands_[i];
+    if (s.done || !s.holds_ends) continue;
+    for (SendEnd* sender : s.strand->polled_senders) sender->stop();
+    for (ReceiveEnd* receiver : s.strand->polled_receivers) receiver->stop();
+  }
+}
+
 void Run::add_wakeups(Wakeups& wakeups) const noexcept {
   for (std::size_t i = 0; i < a_.program->strands().size(); ++i) {
     const StrandState& s = strands_[i];
@@ -493,6 +503,12 @@ namespace {
 
 bool over(const Execution& e) noexcept { return e.run == nullptr; }
 
+void end(Execution& e, const Status& status) noexcept {
+  if (!status.ok()) e.run->stop();
+  e.status = status;
+  e.run = nullptr;
+}
+
 /// Moves what can move; true if anything did.  Executions that ended are marked by a null run.
 bool advance_all(std::span<Execution> executions, std::size_t& left) noexcept {
   bool moved = false;
@@ -500,8 +516,7 @@ bool advance_all(std::span<Execution> executions, std::size_t& left) noexcept {
     if (over(e)) continue;
     moved |= e.run->progress();
     if (!e.run->done() && e.run->status().ok()) continue;
-    e.status = e.run->status();
-    e.run = nullptr;
+    end(e, e.run->status());
     --left;
     moved = true;
   }
@@ -522,8 +537,7 @@ bool end_failed(std::span<Execution> executions, std::size_t& left, bool sleepy 
     }
     if (status.ok() && sleepy && e.supervision.watch != nullptr) status = e.supervision.watch->hopeless(*e.run);
     if (status.ok()) continue;
-    e.status = status;
-    e.run = nullptr;
+    end(e, status);
     --left;
     ended = true;
   }
@@ -562,7 +576,7 @@ void execute(std::span<Execution> executions, Waiter& waiter) noexcept {
     };
     if (waiter.turn(look, collect)) continue;
     for (Execution& e : executions) {
-      if (!over(e)) e.status = {Code::timeout, -1};
+      if (!over(e)) end(e, {Code::timeout, -1});
     }
     return;
   }

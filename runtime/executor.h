@@ -137,6 +137,8 @@ class Run {
   std::vector<int> waits_for() const;
   /// Adds the sockets that can move the run, and says where it waits for what no socket tells.
   void add_wakeups(Wakeups& wakeups) const noexcept;
+  /// The run is over before it is done: its links touch none of its memory any more.
+  void stop() noexcept;
   /// Not ok where a link that the run waits on can bring nothing more.
   Status blocked_status() const noexcept;
 

@@ -85,6 +85,9 @@ class SendEnd {
   virtual bool polled() const noexcept { return false; }
   /// If polled(): adds what tells that flush() can do something; nothing where nothing is queued.
   virtual void add_wakeups(Wakeups& wakeups) const noexcept { (void)wakeups; }
+  /// The end's user gives up in the middle of its use: from the return on nothing of its memory is touched any more,
+  /// and the end is of no further use.  May wait for a system call of another thread.
+  virtual void stop() noexcept {}
   /// Messages sent, and messages the receiver released (or the kernel took), since the link opened.  released() may
   /// lag where the last ones released were small and not lent.
   virtual std::uint64_t sent() const noexcept = 0;
@@ -119,6 +122,8 @@ class ReceiveEnd {
   static constexpr std::size_t never_lands = ~std::size_t{0};
   /// The bytes from which on land() may have an effect.
   virtual std::size_t lands_from() const noexcept { return never_lands; }
+  /// See SendEnd::stop().
+  virtual void stop() noexcept {}
   virtual Status status() const noexcept = 0;
 };
 

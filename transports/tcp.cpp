@@ -12,6 +12,7 @@
 #include "base/doorbell.h"
 #include "base/keepalive.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "tcp_stream.h"
 
 namespace rondo {
@@ -34,12 +35,21 @@ void configure(int socket) {
 
 class TcpConnection final : public Connection {
  public:
-  TcpConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int sockets_per_link)
+  TcpConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int sockets_per_link, tcp::Helpers* helpers)
       : doorbell_(doorbell),
         sockets_per_link_(sockets_per_link),
+        helpers_(helpers),
+        bell_(helpers != nullptr ? &helpers->hire_bell() : nullptr),
         sockets_(static_cast<std::size_t>(limits::lanes_max * sockets_per_link)),
         peer_(peer) {
     if (initiator) wire.connect_sockets(static_cast<int>(sockets_.size()));
+  }
+  ~TcpConnection() override {
+    for (int lane = 0; lane < limits::lanes_max; ++lane) {
+      senders_[lane].reset();
+      receivers_[lane].reset();
+    }
+    if (bell_ != nullptr) helpers_->dismiss(*bell_);
   }
 
   void receive(Frame& frame) override {
@@ -73,7 +83,9 @@ class TcpConnection final : public Connection {
   ReceiveEnd& receive_end(int lane) noexcept override { return *receivers_[lane]; }
   std::string describe() const override {
     return "TCP, " + std::to_string(sockets_per_link_) + (sockets_per_link_ == 1 ? " socket, " : " sockets, ") +
-           std::to_string(limits::credits) + " slots of " + std::to_string(limits::slot_bytes / 1024) + " KiB each way";
+           std::to_string(limits::credits) + " slots of " + std::to_string(limits::slot_bytes / 1024) +
+           " KiB each way" +
+           (helpers_ == nullptr ? "" : ", served by " + std::to_string(helpers_->count() + 1) + " threads");
   }
 
  private:
@@ -81,14 +93,16 @@ class TcpConnection final : public Connection {
     for (int lane = 0; lane < limits::lanes_max; ++lane) {
       std::vector<int> sockets;
       for (int i = 0; i < sockets_per_link_; ++i) sockets.push_back(sockets_[lane * sockets_per_link_ + i].get());
-      senders_[lane] = std::make_unique<tcp::Sender>(sockets, peer_);
-      receivers_[lane] = std::make_unique<tcp::Receiver>(sockets, peer_);
+      senders_[lane] = std::make_unique<tcp::Sender>(sockets, peer_, helpers_, bell_);
+      receivers_[lane] = std::make_unique<tcp::Receiver>(sockets, peer_, helpers_, bell_);
     }
     ready_.store(true, std::memory_order_release);
   }
 
   Doorbell& doorbell_;
   const int sockets_per_link_;
+  tcp::Helpers* const helpers_;  // null: none
+  tcp::Bell* const bell_;
   std::vector<Descriptor> sockets_;
   std::size_t arrived_ = 0;
   tcp::Peer peer_;
@@ -99,24 +113,41 @@ class TcpConnection final : public Connection {
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(Doorbell& doorbell, int sockets_per_link) : doorbell_(doorbell), sockets_per_link_(sockets_per_link) {}
+  TcpTransport(Doorbell& doorbell, limits::TcpSockets sockets) : doorbell_(doorbell), sockets_(sockets) {}
+  ~TcpTransport() override {
+    if (helpers_ != nullptr && log::enabled(log::Subsystem::net)) tell_counts();
+  }
   std::string_view name() const noexcept override { return "tcp"; }
   bool reaches(const Wire&) const noexcept override { return true; }
   bool local() const noexcept override { return false; }
   std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
-    return std::make_unique<TcpConnection>(peer, initiator, wire, doorbell_, sockets_per_link_);
+    if (sockets_.threads > 1 && helpers_ == nullptr) helpers_ = std::make_unique<tcp::Helpers>(sockets_.threads - 1);
+    return std::make_unique<TcpConnection>(peer, initiator, wire, doorbell_, sockets_.per_link, helpers_.get());
   }
   std::unique_ptr<Connection> open_self() override { return nullptr; }
 
  private:
+  void tell_counts() const {
+    int number = 0;
+    for (const tcp::HelperCounts& counts : helpers_->counts()) {
+      log::info(log::Subsystem::net, "TCP helper " + std::to_string(++number) + " moved " +
+                                         std::to_string(counts.bytes) + " bytes and ended " +
+                                         std::to_string(counts.pieces) + " pieces, " + std::to_string(counts.stolen) +
+                                         " taken from other helpers");
+    }
+    log::info(log::Subsystem::net,
+              "calling threads took back " + std::to_string(helpers_->taken_back()) + " pieces from TCP helpers");
+  }
+
   Doorbell& doorbell_;
-  const int sockets_per_link_;
+  const limits::TcpSockets sockets_;
+  std::unique_ptr<tcp::Helpers> helpers_;  // from the first link on; all connections end before it
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_tcp_transport(Doorbell& doorbell, int sockets_per_link) {
-  return std::make_unique<TcpTransport>(doorbell, sockets_per_link);
+std::unique_ptr<Transport> make_tcp_transport(Doorbell& doorbell, limits::TcpSockets sockets) {
+  return std::make_unique<TcpTransport>(doorbell, sockets);
 }
 
 }  // namespace rondo

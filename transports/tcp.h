@@ -3,11 +3,13 @@
 
 #include <memory>
 
+#include "base/limits.h"
 #include "transport.h"
 
 namespace rondo {
 
-/// `sockets_per_link`: messages go round over this many sockets for each peer and lane (1..64).
-std::unique_ptr<Transport> make_tcp_transport(class Doorbell& doorbell, int sockets_per_link);
+/// `sockets`: messages go round over `per_link` sockets for each peer and lane (1..64), which `threads` serve (1..16):
+/// the one that makes a call, and helpers that the transport starts with its first link (tcp_helpers.h).
+std::unique_ptr<Transport> make_tcp_transport(class Doorbell& doorbell, limits::TcpSockets sockets);
 
 }  // namespace rondo

@@ -50,12 +50,49 @@ Status Peer::status(bool sending) const noexcept {
   return {told != Code::success ? told : Code::remote_error, rank_};
 }
 
+// ---------------------------------------------------------------- errands
+
+Errands::Errands(const std::vector<int>& sockets, bool sends, Helpers* helpers, Bell* bell)
+    : helpers_(helpers), bell_(bell), errands_(sockets.size()), out_(sockets.size()) {
+  if (helpers == nullptr) return;
+  const auto threads = static_cast<std::size_t>(helpers->count()) + 1;
+  for (std::size_t i = 0; i < sockets.size(); ++i) {
+    const std::size_t thread = i % threads;
+    if (thread > 0) errands_[i] = helpers->hire(static_cast<int>(thread) - 1, sockets[i], sends, *bell);
+  }
+}
+
+Errands::~Errands() {
+  for (Errand* errand : errands_) {
+    if (errand != nullptr) helpers_->dismiss(*errand);
+  }
+}
+
+void Errands::give(std::size_t socket, iovec first, iovec second) noexcept {
+  out_[socket] = 1;
+  helpers_->give(*errands_[socket], first, second);
+}
+
+Errands::Outcome Errands::look(std::size_t socket) noexcept {
+  if (!helpers_->over(*errands_[socket])) return Outcome::open;
+  out_[socket] = 0;
+  return errands_[socket]->failed ? Outcome::failed : Outcome::moved;
+}
+
+void Errands::recall() noexcept {
+  for (std::size_t i = 0; i < out_.size(); ++i) {
+    if (out_[i]) helpers_->recall(*errands_[i]);
+    out_[i] = 0;
+  }
+}
+
 // ---------------------------------------------------------------- sending
 
-Sender::Sender(std::vector<int> sockets, Peer& peer)
+Sender::Sender(std::vector<int> sockets, Peer& peer, Helpers* helpers, Bell* bell)
     : sockets_(std::move(sockets)),
       peer_(peer),
-      payloads_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::slot_bytes)) {}
+      payloads_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::slot_bytes)),
+      errands_(sockets_, true, helpers, bell) {}
 
 std::byte* Sender::reserve(std::size_t) noexcept {
   if (sent_ - released_ == limits::credits) {
@@ -78,16 +115,21 @@ bool Sender::send_from(const std::byte* source, std::size_t bytes, const Signatu
 void Sender::send_copy(const std::byte* source, std::size_t bytes, const Signature& signature,
                        MessageFlags flags) noexcept {
   const std::uint64_t index = sent_;
-  enqueue(source, bytes, signature, flags);
+  if (bytes >= limits::helped_bytes_min && errands_.served(index % sockets_.size())) {
+    std::memcpy(payload(index), source, bytes);
+    return enqueue(payload(index), bytes, signature, flags);  // a helper reads it when it comes to it
+  }
+  enqueue(source, bytes, signature, flags, false);
   Slot& slot = slots_[index % limits::credits];
   if (slot.complete()) return;
   const std::size_t gone = slot.done > sizeof(Header) ? slot.done - sizeof(Header) : 0;
   if (bytes > gone) std::memcpy(payload(index) + gone, source + gone, bytes - gone);
   slot.data = payload(index);
+  slot.stays = true;
 }
 
-void Sender::enqueue(const std::byte* data, std::size_t bytes, const Signature& signature,
-                     MessageFlags flags) noexcept {
+void Sender::enqueue(const std::byte* data, std::size_t bytes, const Signature& signature, MessageFlags flags,
+                     bool stays) noexcept {
   Slot& slot = slots_[sent_ % limits::credits];
   slot.header.sequence = static_cast<std::uint32_t>(sent_ + 1);
   slot.header.bytes_and_kind =
@@ -96,6 +138,7 @@ void Sender::enqueue(const std::byte* data, std::size_t bytes, const Signature& 
   slot.data = data;
   slot.bytes = bytes;
   slot.done = 0;
+  slot.stays = stays;
   ++sent_;
   flush();
 }
@@ -106,7 +149,12 @@ bool Sender::flush() noexcept {
   std::uint64_t blocked = 0;  // sockets, as bits
   for (std::uint64_t index = released_; index != sent_; ++index) {
     const std::uint64_t bit = std::uint64_t{1} << (index % count);
-    if (slots_[index % limits::credits].complete() || (blocked & bit) != 0) continue;
+    Slot& slot = slots_[index % limits::credits];
+    if (slot.complete() || (blocked & bit) != 0) continue;
+    if (errands_.any() && !share(index)) {
+      blocked |= bit;
+      continue;
+    }
     if (!push(index)) blocked |= bit;
   }
   while (released_ != sent_ && slots_[released_ % limits::credits].complete()) ++released_;
@@ -120,31 +168,59 @@ void Sender::add_wakeups(Wakeups& wakeups) const noexcept {
     const std::uint64_t bit = std::uint64_t{1} << (index % count);
     if (slots_[index % limits::credits].complete() || (added & bit) != 0) continue;
     added |= bit;
-    wakeups.add(sockets_[index % count], POLLOUT);
+    if (errands_.out(index % count)) {
+      errands_.add_wakeups(wakeups);
+    } else {
+      wakeups.add(sockets_[index % count], POLLOUT);
+    }
   }
+}
+
+void Sender::stop() noexcept {
+  errands_.recall();
+  broken_ = true;
+}
+
+bool Sender::share(std::uint64_t index) noexcept {
+  Slot& slot = slots_[index % limits::credits];
+  const std::size_t socket = index % sockets_.size();
+  if (errands_.out(socket)) {
+    const auto outcome = errands_.look(socket);
+    if (outcome == Errands::Outcome::moved) slot.done = sizeof(Header) + slot.bytes;
+    if (outcome == Errands::Outcome::failed) break_off();
+    return outcome == Errands::Outcome::moved;
+  }
+  const bool large = sizeof(Header) + slot.bytes - slot.done >= limits::helped_bytes_min;
+  if (!large || !slot.stays || broken_ || !errands_.served(socket)) return true;
+  const auto [header, data] = rest(slot);
+  errands_.give(socket, header, data);
+  return false;
+}
+
+void Sender::break_off() noexcept {
+  broken_ = true;
+  peer_.end();
+}
+
+std::array<iovec, 2> Sender::rest(Slot& slot) noexcept {
+  const std::size_t header_done = std::min(slot.done, sizeof(Header));
+  const std::size_t data_done = slot.done - header_done;
+  return {iovec{reinterpret_cast<std::byte*>(&slot.header) + header_done, sizeof(Header) - header_done},
+          iovec{const_cast<std::byte*>(slot.data) + data_done, slot.bytes - data_done}};
 }
 
 bool Sender::push(std::uint64_t index) noexcept {
   Slot& slot = slots_[index % limits::credits];
   while (!slot.complete()) {
-    iovec parts[2];
-    std::size_t count = 0;
-    const std::size_t data_done = slot.done > sizeof(Header) ? slot.done - sizeof(Header) : 0;
-    if (slot.done < sizeof(Header)) {
-      parts[count++] = {reinterpret_cast<std::byte*>(&slot.header) + slot.done, sizeof(Header) - slot.done};
-    }
-    if (slot.bytes > data_done) {
-      parts[count++] = {const_cast<std::byte*>(slot.data) + data_done, slot.bytes - data_done};
-    }
+    if (broken_) return false;
+    std::array<iovec, 2> parts = rest(slot);
+    const std::size_t begun = parts[0].iov_len == 0 ? 1 : 0;
     msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = count;
+    message.msg_iov = parts.data() + begun;
+    message.msg_iovlen = parts.size() - begun - (slot.bytes == 0 ? 1 : 0);
     const ssize_t sent = ::sendmsg(sockets_[index % sockets_.size()], &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) {
-      if (!try_later()) {
-        broken_ = true;
-        peer_.end();
-      }
+      if (!try_later()) break_off();
       return false;
     }
     slot.done += static_cast<std::size_t>(sent);
@@ -154,10 +230,11 @@ bool Sender::push(std::uint64_t index) noexcept {
 
 // ---------------------------------------------------------------- receiving
 
-Receiver::Receiver(std::vector<int> sockets, Peer& peer)
+Receiver::Receiver(std::vector<int> sockets, Peer& peer, Helpers* helpers, Bell* bell)
     : peer_(peer),
       streams_(sockets.size()),
-      payloads_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::slot_bytes)) {
+      payloads_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::slot_bytes)),
+      errands_(sockets, false, helpers, bell) {
   for (std::size_t i = 0; i < sockets.size(); ++i) {
     streams_[i].socket = sockets[i];
     streams_[i].next = i;
@@ -172,7 +249,14 @@ const Message* Receiver::peek() noexcept {
   Slot& slot = slots_[received_ % limits::credits];
   // What follows the message stays in the kernel, as the strand may name where it should go.
   if (!slot.complete && streams_.size() == 1) fill(streams_.front(), received_ + 1);
+  if (!slot.complete && streams_.size() > 1) fill(streams_[received_ % streams_.size()], received_ + limits::credits);
   if (!slot.complete && streams_.size() > 1) poll();
+  // Helpers go on with those that follow while this thread is busy with this one.
+  if (errands_.any() && slot.complete && looked_behind_ <= received_ &&
+      slot.message.bytes >= limits::helped_bytes_min) {
+    looked_behind_ = received_ + 1;
+    poll();
+  }
   return slot.complete ? &slot.message : nullptr;
 }
 
@@ -190,7 +274,12 @@ void Receiver::poll() noexcept {
 
 void Receiver::add_wakeups(Wakeups& wakeups) const noexcept {
   for (const Stream& stream : streams_) {
-    if (!stream.ended && stream.next < received_ + limits::credits) wakeups.add(stream.socket, POLLIN);
+    if (stream.ended || stream.next >= received_ + limits::credits) continue;
+    if (errands_.out(place(stream))) {
+      errands_.add_wakeups(wakeups);
+    } else {
+      wakeups.add(stream.socket, POLLIN);
+    }
   }
 }
 
@@ -199,7 +288,7 @@ void Receiver::land(std::byte* target, std::size_t bytes, int ahead) noexcept {
   landing_ = target;
   landing_bytes_ = bytes;
   Stream& stream = streams_[received_ % streams_.size()];
-  const bool begun = stream.next == received_ && stream.has_header;
+  const bool begun = stream.next == received_ && stream.has_header && !errands_.out(place(stream));
   if (begun && stream.got == 0 && bytes_of(stream.header) == bytes) stream.target = target;
 }
 
@@ -208,6 +297,7 @@ std::size_t Receiver::bytes_of(const Header& header) const noexcept { return hea
 /// Takes messages out of the socket while there are any, up to message `end`.  A read that got less than it asked for
 /// has emptied the socket: no further call to hear so.
 void Receiver::fill(Stream& stream, std::uint64_t end) noexcept {
+  if (errands_.any() && errands_.out(place(stream)) && !back(stream)) return;
   bool drained = false;
   while (stream.next < end) {
     const std::size_t staged = stream.end - stream.begin;
@@ -231,12 +321,36 @@ void Receiver::fill(Stream& stream, std::uint64_t end) noexcept {
       close(stream);
     } else {
       stream.begin = stream.end = 0;
+      if (missing - here >= limits::helped_bytes_min && errands_.served(place(stream)) && !stream.ended) {
+        return errands_.give(place(stream), {}, {stream.target + stream.got, missing - here});
+      }
       if (drained || !read(stream, missing - here, drained)) return;
     }
   }
 }
 
+bool Receiver::back(Stream& stream) noexcept {
+  const auto outcome = errands_.look(place(stream));
+  if (outcome == Errands::Outcome::moved) stream.got = bytes_of(stream.header);
+  if (outcome == Errands::Outcome::failed) end(stream);
+  return outcome == Errands::Outcome::moved;
+}
+
+void Receiver::end(Stream& stream) noexcept {
+  stream.ended = true;
+  peer_.end();
+}
+
+void Receiver::stop() noexcept {
+  errands_.recall();
+  for (Stream& stream : streams_) {
+    stream.ended = true;
+    stream.next = ~std::uint64_t{0};
+  }
+}
+
 bool Receiver::read(Stream& stream, std::size_t missing, bool& drained) noexcept {
+  if (stream.ended) return false;
   iovec parts[2];
   std::size_t count = 0;
   if (missing > 0) parts[count++] = {stream.target + stream.got, missing};
@@ -246,10 +360,7 @@ bool Receiver::read(Stream& stream, std::size_t missing, bool& drained) noexcept
   message.msg_iovlen = count;
   const ssize_t bytes = ::recvmsg(stream.socket, &message, MSG_DONTWAIT);
   if (bytes <= 0) {
-    if (bytes == 0 || !try_later()) {
-      stream.ended = true;
-      peer_.end();
-    }
+    if (bytes == 0 || !try_later()) end(stream);
     return false;
   }
   drained = static_cast<std::size_t>(bytes) < missing + stream.staged.size() - stream.end;

@@ -5,6 +5,9 @@
 // kernel, whatever the strand waits for, so that neither end ever depends on the other's kernel buffers.  There are no
 // credit messages: a full receiver stops reading, and TCP's own window does the rest.  So a sender can be ahead of its
 // receiver's releases by more than `credits`, as far as the kernel buffers.  Nothing here blocks.
+//
+// With helpers (tcp_helpers.h) socket s is thread s modulo the number of threads', thread 0 being whoever uses the end.
+// The bytes of large messages on the others' sockets are handed over; the rest is as above.
 #pragma once
 
 #include <array>
@@ -16,6 +19,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "tcp_helpers.h"
 #include "transport.h"
 
 namespace rondo::tcp {
@@ -52,10 +56,37 @@ class Peer {
   std::atomic<std::int64_t> since_ms_{0};  // of the first end or news
 };
 
+/// Errands of an end, one for each of its sockets that has a helper; all given back with it.
+class Errands {
+ public:
+  /// `helpers` or null: none.
+  Errands(const std::vector<int>& sockets, bool sends, Helpers* helpers, Bell* bell);
+  ~Errands();
+  Errands(const Errands&) = delete;
+  Errands& operator=(const Errands&) = delete;
+
+  bool any() const noexcept { return helpers_ != nullptr; }
+  /// Whether a helper serves the socket.
+  bool served(std::size_t socket) const noexcept { return any() && errands_[socket] != nullptr; }
+  bool out(std::size_t socket) const noexcept { return any() && out_[socket]; }
+  void give(std::size_t socket, iovec first, iovec second) noexcept;
+  enum class Outcome : std::uint8_t { open, moved, failed };
+  /// Of an errand that is out.
+  Outcome look(std::size_t socket) noexcept;
+  void recall() noexcept;
+  void add_wakeups(Wakeups& wakeups) const noexcept { bell_->await(wakeups); }
+
+ private:
+  Helpers* const helpers_;
+  Bell* const bell_;
+  std::vector<Errand*> errands_;  // by socket; null: the owner's own
+  std::vector<char> out_;
+};
+
 class Sender final : public SendEnd {
  public:
-  /// `sockets`: connected, non-blocking; they outlive the end.
-  Sender(std::vector<int> sockets, Peer& peer);
+  /// `sockets`: connected, non-blocking; they, the helpers and the bell outlive the end.
+  Sender(std::vector<int> sockets, Peer& peer, Helpers* helpers = nullptr, Bell* bell = nullptr);
 
   std::byte* reserve(std::size_t bytes) noexcept override;
   void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept override;
@@ -77,6 +108,7 @@ class Sender final : public SendEnd {
     flush();
     return released_;
   }
+  void stop() noexcept override;
   int capacity() const noexcept override { return limits::credits; }
   std::size_t slot_bytes() const noexcept override { return limits::slot_bytes; }
   Status status() const noexcept override { return peer_.send_status(); }
@@ -87,11 +119,18 @@ class Sender final : public SendEnd {
     const std::byte* data = nullptr;
     std::size_t bytes = 0;
     std::size_t done = 0;  // of header and data
+    bool stays = false;    // the data, until all is done
     bool complete() const noexcept { return done == sizeof(Header) + bytes; }
   };
-  void enqueue(const std::byte* data, std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept;
+  /// What is left: of the header, and of the data.
+  static std::array<iovec, 2> rest(Slot& slot) noexcept;
+  void enqueue(const std::byte* data, std::size_t bytes, const Signature& signature, MessageFlags flags,
+               bool stays = true) noexcept;
   /// Gives the kernel more of message `index`; true when it has it all.
   bool push(std::uint64_t index) noexcept;
+  /// The part of helpers in that: takes in what they have done, hands over what is theirs.  False: a helper has it.
+  bool share(std::uint64_t index) noexcept;
+  void break_off() noexcept;
   std::byte* payload(std::uint64_t index) noexcept {
     return payloads_.get() + index % limits::credits * limits::slot_bytes;
   }
@@ -103,11 +142,12 @@ class Sender final : public SendEnd {
   std::uint64_t sent_ = 0;
   std::uint64_t released_ = 0;
   bool broken_ = false;  // takes nothing more
+  Errands errands_;      // last: they touch all of the above
 };
 
 class Receiver final : public ReceiveEnd {
  public:
-  Receiver(std::vector<int> sockets, Peer& peer);
+  Receiver(std::vector<int> sockets, Peer& peer, Helpers* helpers = nullptr, Bell* bell = nullptr);
 
   const Message* peek() noexcept override;
   void release() noexcept override;
@@ -116,6 +156,7 @@ class Receiver final : public ReceiveEnd {
   std::size_t lands_from() const noexcept override { return 0; }
   bool polled() const noexcept override { return true; }
   void add_wakeups(Wakeups& wakeups) const noexcept override;
+  void stop() noexcept override;
   Status status() const noexcept override { return peer_.receive_status(); }
 
  private:
@@ -138,6 +179,10 @@ class Receiver final : public ReceiveEnd {
     Message message;
   };
   void fill(Stream& stream, std::uint64_t end) noexcept;
+  /// Of what a helper may be at: whether the stream's bytes are its owner's again.
+  bool back(Stream& stream) noexcept;
+  void end(Stream& stream) noexcept;
+  std::size_t place(const Stream& stream) const noexcept { return static_cast<std::size_t>(&stream - streams_.data()); }
   /// Reads from the socket: the rest of the message's bytes, then what follows into the stage.  False: nothing came.
   /// `drained` becomes true if that was all there is.
   bool read(Stream& stream, std::size_t missing, bool& drained) noexcept;
@@ -154,6 +199,8 @@ class Receiver final : public ReceiveEnd {
   std::uint64_t received_ = 0;
   std::byte* landing_ = nullptr;  // of message received_, if it has landing_bytes_
   std::size_t landing_bytes_ = 0;
+  std::uint64_t looked_behind_ = 0;  // up to message looked_behind_, for those that follow
+  Errands errands_;                  // last: they touch all of the above
 };
 
 }  // namespace rondo::tcp

@@ -98,8 +98,9 @@ constexpr Variable rows[] = {
     {"NCCL_SOCKET_RETRY_CNT", "integer", "34", "Accepted, no effect yet."},
     {"NCCL_SOCKET_RETRY_SLEEP_MSEC", "integer", "100", "Accepted, no effect yet."},
     {"NCCL_SOCKET_NTHREADS", "integer", "1",
-     "Times NCCL_NSOCKS_PERTHREAD, the sockets that link two ranks over TCP, at most 64; the same on all ranks.  No "
-     "threads of their own serve them."},
+     "Threads that move the bytes of messages from 32 KiB on over TCP (1 to 16): the calling one, and helpers of each "
+     "communicator, from its first link on.  Times NCCL_NSOCKS_PERTHREAD, the sockets that link two ranks, at most 64: "
+     "their number must be the same on all ranks."},
     {"NCCL_NSOCKS_PERTHREAD", "integer", "1", "See NCCL_SOCKET_NTHREADS."},
     {"NCCL_OOB_NET_ENABLE", "bool", "0", "Accepted, no effect yet."},
     {"NCCL_OOB_NET_IFNAME", "[^][=]name,name", "", "Accepted, no effect yet."},

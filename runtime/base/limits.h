@@ -27,20 +27,30 @@ inline constexpr int tcp_keepalive_probes = 3;  // unanswered, one each quarter 
 inline constexpr int host_timeout_s_min = 2;    // of RONDO_HOST_TIMEOUT
 inline constexpr int host_timeout_s_max = 100'000;
 inline constexpr int sockets_per_link_max = 64;
-inline constexpr std::size_t wakeups_max = 128;     // sockets that a waiting call sleeps on; if more, it naps
-inline constexpr int stream_end_timeout_ms = 1000;  // between the end of a peer's streams and the news of it
+inline constexpr int socket_threads_max = 16;               // of NCCL_SOCKET_NTHREADS, the calling thread among them
+inline constexpr std::size_t helped_bytes_min = 32 * 1024;  // left of a message for helpers to be asked
+inline constexpr int errands_of_helper_max = 1024;          // sockets' directions; those beyond are the caller's
+inline constexpr std::size_t wakeups_max = 128;             // sockets that a waiting call sleeps on; if more, it naps
+inline constexpr int stream_end_timeout_ms = 1000;          // between the end of a peer's streams and the news of it
 
 // Descriptors (`ulimit -n`).  A process: its control thread's, however much it communicates.  A communicator: for each
 // line of the tree of news (to a parent and to tree_fanout children) a channel and the other process; for each peer
-// that it has links to a channel, and over TCP the sockets of each lane, over shared memory the peer's doorbell.
+// that it has links to a channel, and over TCP the sockets of each lane, over shared memory the peer's doorbell.  With
+// helpers an event for each of them, and one for each peer over TCP.
 inline constexpr int tree_fanout = 8;
 inline constexpr int descriptors_of_process = 8;
 inline constexpr int descriptors_of_shm_peer = 2;
-constexpr int descriptors_of_tcp_peer(int sockets_per_link) { return 1 + lanes_max * sockets_per_link; }
+struct TcpSockets {
+  int per_link = 1;
+  int threads = 1;  // that serve them, the calling thread among them
+};
+constexpr int descriptors_of_tcp_peer(TcpSockets sockets) {
+  return 1 + lanes_max * sockets.per_link + (sockets.threads > 1 ? 1 : 0);
+}
 /// At the most: with links to all other ranks, all over TCP.
-constexpr long descriptors_of_communicator(int ranks, int sockets_per_link) {
+constexpr long descriptors_of_communicator(int ranks, TcpSockets sockets) {
   const long peers = ranks - 1;
-  return 2 * std::min<long>(peers, tree_fanout + 1) + peers * descriptors_of_tcp_peer(sockets_per_link);
+  return 2 * std::min<long>(peers, tree_fanout + 1) + peers * descriptors_of_tcp_peer(sockets) + sockets.threads - 1;
 }
 
 // The control plane.

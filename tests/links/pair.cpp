@@ -157,7 +157,7 @@ class ShmPair final : public Pair {
 
 class TcpPair final : public Pair {
  public:
-  explicit TcpPair(int sockets) {
+  explicit TcpPair(rondo::limits::TcpSockets sockets) {
     for (int rank = 0; rank < 2; ++rank) {
       doorbells_.push_back(std::make_unique<rondo::Doorbell>(rondo::Doorbell::create()));
       transports_.push_back(rondo::make_tcp_transport(*doorbells_.back(), sockets));
@@ -209,7 +209,9 @@ class TcpPair final : public Pair {
 std::unique_ptr<Pair> simulated_pair() { return std::make_unique<SimulatedPair>(); }
 std::unique_ptr<Pair> slots_pair(std::uint64_t first) { return std::make_unique<SlotsPair>(first); }
 std::unique_ptr<Pair> shm_pair() { return std::make_unique<ShmPair>(); }
-std::unique_ptr<Pair> tcp_pair(int sockets) { return std::make_unique<TcpPair>(sockets); }
+std::unique_ptr<Pair> tcp_pair(int sockets, int threads) {
+  return std::make_unique<TcpPair>(rondo::limits::TcpSockets{sockets, threads});
+}
 
 std::vector<Kind> kinds() {
   return {{"simulated", simulated_pair},
@@ -217,7 +219,9 @@ std::vector<Kind> kinds() {
           {"slots before the counters wrap", [] { return slots_pair((1ull << 32) - 40); }},
           {"shm", shm_pair},
           {"tcp", [] { return tcp_pair(1); }, false},
-          {"tcp, 3 sockets", [] { return tcp_pair(3); }, false}};
+          {"tcp, 3 sockets", [] { return tcp_pair(3); }, false},
+          {"tcp, 2 sockets, 2 threads", [] { return tcp_pair(2, 2); }, false},
+          {"tcp, 8 sockets, 4 threads", [] { return tcp_pair(8, 4); }, false}};
 }
 
 }  // namespace links

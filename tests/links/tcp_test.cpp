@@ -462,7 +462,7 @@ TEST_CASE("what send_copy was given may change, also where the kernel took only 
 TEST_CASE("data sockets do not delay, and notice a host that is gone") {
   QueueWire wire;
   Doorbell doorbell = Doorbell::create();
-  const auto transport = make_tcp_transport(doorbell, 2);
+  const auto transport = make_tcp_transport(doorbell, {2, 1});
   const auto connection = transport->open(1, true, wire);
   std::vector<Descriptor> sockets;
   for (Frame frame; wire.take_own(frame);) {

@@ -144,7 +144,7 @@ TEST_CASE("several sockets a link, and the descriptors they take and give back")
       exact_sum(comm, rank, 2, count);
     }
     meeting->barrier(2, passed);
-    const long most = limits::descriptors_of_communicator(2, 6);
+    const long most = limits::descriptors_of_communicator(2, {6, 2});
     const int more = descriptors_open() - before;  // that one may still have some of the first one's
     expect(more <= most, "at most " + std::to_string(most) + " descriptors more, not " + std::to_string(more));
     expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
@@ -152,6 +152,55 @@ TEST_CASE("several sockets a link, and the descriptors they take and give back")
     meeting->barrier(2, passed);
   });
   REQUIRE(trouble == "");
+}
+
+/// The threads of this process whose names begin so.
+int threads_named(const std::string& name) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(entry.path() / "comm");
+    std::string comm;
+    count += std::getline(file, comm) && comm.starts_with(name) ? 1 : 0;
+  }
+  return count;
+}
+
+/// The numbers before `word` in a log.
+std::vector<long> numbers_before(const std::string& word, const std::string& log) {
+  std::vector<long> numbers;
+  for (auto at = log.find(word); at != std::string::npos; at = log.find(word, at + 1)) {
+    const auto begin = log.find_last_not_of("0123456789", at - 2) + 1;
+    numbers.push_back(std::stol(log.substr(begin, at - begin)));
+  }
+  return numbers;
+}
+
+TEST_CASE("as many threads as NCCL_SOCKET_NTHREADS serve the sockets, and end with the communicator") {
+  for (const int threads : {1, 2, 4}) {
+    const Shared<Meeting> meeting;
+    const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+      const Log log(rank);
+      ::setenv("NCCL_DEBUG_SUBSYS", "INIT,NET", 1);
+      set_tcp("2", std::to_string(threads).c_str());
+      const auto helpers = [] { return threads_named("rondo-tcp-"); };
+      const ncclComm_t comm = meeting->join(0, rank, 2);
+      expect(helpers() == 0, "no helpers before the first link");
+      exact_sum(comm, rank, 2, 1);
+      expect(helpers() == threads - 1, std::to_string(helpers()) + " helpers");
+      for (int i = 0; i < 5; ++i) exact_sum(comm, rank, 2, 1u << 20);
+      expect(helpers() == threads - 1, std::to_string(helpers()) + " helpers after large calls");
+      expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+      for (int i = 0; helpers() > 0 && i < 1000; ++i) sleep_ms(1);  // the kernel forgets a thread after its end
+      expect(helpers() == 0, "no helpers after the communicator");
+      const std::string text = log.text();
+      const auto pieces = numbers_before(" pieces, ", text);
+      expect(pieces.size() == static_cast<std::size_t>(threads) - 1, "a line for each helper in " + text);
+      long all = 0;
+      for (const long some : pieces) all += some;
+      expect((all > 0) == (threads > 1), "pieces by helpers in " + text);
+    });
+    REQUIRE(trouble == "");
+  }
 }
 
 TEST_CASE("descriptors of a process, of a communicator and of each peer are as stated") {
@@ -166,12 +215,12 @@ TEST_CASE("descriptors of a process, of a communicator and of each peer are as s
         exact_sum(comm, rank, ranks, 1);  // one_shot: links to all
         meeting->barrier(ranks, passed);
         const int lines = rank == 0 ? ranks - 1 : 1;
-        const int peer = shares ? limits::descriptors_of_shm_peer : limits::descriptors_of_tcp_peer(1);
+        const int peer = shares ? limits::descriptors_of_shm_peer : limits::descriptors_of_tcp_peer({});
         const int communicator = 2 * lines + (ranks - 1) * peer;
         const int process = descriptors_open() - before - communicator;
         // Five of the control thread, and the port; rank 0 may have one or two more while its ranks meet.
         const bool stated = process >= 5 && process <= limits::descriptors_of_process &&
-                            communicator <= limits::descriptors_of_communicator(ranks, 1);
+                            communicator <= limits::descriptors_of_communicator(ranks, {});
         meeting->barrier(ranks, passed);  // who leaves takes descriptors of others along
         expect(stated, "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + ": " +
                            std::to_string(process) + " descriptors and " + std::to_string(communicator));
@@ -206,12 +255,17 @@ TEST_CASE("settings of TCP that differ, or are too large, are errors in a senten
     ::setenv("NCCL_SHM_DISABLE", rank == 0 ? "1" : "0", 1);
     fails(4, "NCCL_SHM_DISABLE");
     ::unsetenv("NCCL_SHM_DISABLE");
-    set_tcp("16", "5");
     ncclComm_t comm = nullptr;
     const ncclUniqueId id = meeting->id(5, rank);
-    const Said said = timed(nullptr, [&] { return ncclCommInitRank(&comm, 2, id, rank); });
-    expect(said.result == ncclInvalidUsage, "invalid usage");
-    expect_says(said.sentence, {"80", "64"});
+    const auto refused = [&](ncclResult_t result, std::initializer_list<std::string> words) {
+      const Said said = timed(nullptr, [&] { return ncclCommInitRank(&comm, 2, id, rank); });
+      expect_result(said.result, result, "ncclCommInitRank");
+      expect_says(said.sentence, words);
+    };
+    set_tcp("16", "5");
+    refused(ncclInvalidUsage, {"80", "64"});
+    set_tcp("1", "17");
+    refused(ncclInvalidArgument, {"NCCL_SOCKET_NTHREADS=17", "from 1 to 16"});
   });
   REQUIRE(trouble == "");
 }

@@ -112,12 +112,13 @@ int ranks_of_job() {
 }
 
 /// Sockets between two ranks over TCP, as far as this process's variables say so.
-int sockets_per_link() {
+limits::TcpSockets tcp_sockets() {
   try {
-    return static_cast<int>(env::integer("NCCL_NSOCKS_PERTHREAD", 1, limits::sockets_per_link_max) *
-                            env::integer("NCCL_SOCKET_NTHREADS", 1, limits::sockets_per_link_max));
+    const auto threads = static_cast<int>(env::integer("NCCL_SOCKET_NTHREADS", 1, limits::socket_threads_max));
+    const auto each = static_cast<int>(env::integer("NCCL_NSOCKS_PERTHREAD", 1, limits::sockets_per_link_max));
+    return {threads * each, threads};
   } catch (const Error&) {
-    return 1;  // joining says what is wrong
+    return {};  // joining says what is wrong
   }
 }
 
@@ -226,8 +227,10 @@ void check_memory(const json& facts, Findings& findings) {
 void check_limits(const json& facts, Findings& findings) {
   const json& soft = facts["files_soft"];
   const std::string text = count_text(soft) + " open files (hard limit: " + count_text(facts["files_hard"]) + ")";
-  const long needed = limits::descriptors_of_process +
-                      limits::descriptors_of_communicator(facts["ranks"].get<int>(), facts["sockets_per_link"]);
+  const long needed =
+      limits::descriptors_of_process +
+      limits::descriptors_of_communicator(facts["ranks"].get<int>(),
+                                          {facts["sockets_per_link"].get<int>(), facts["socket_threads"].get<int>()});
   if (!soft.is_null() && soft < needed) {
     findings.push_back({Level::problem, "limits", text,
                         "a job of " + facts["ranks"].dump() + " ranks that are all linked over TCP takes " +
@@ -290,7 +293,8 @@ json host_facts() {
           {"membarrier", has_membarrier()},
           {"interfaces", interfaces()},
           {"default_route", default_route()},
-          {"sockets_per_link", sockets_per_link()},
+          {"sockets_per_link", tcp_sockets().per_link},
+          {"socket_threads", tcp_sockets().threads},
           {"variables", variables()},
           {"complaints", env::complaints()}};
 }
