@@ -358,8 +358,9 @@ bool Run::advance(StrandState& s) noexcept {
   }
   for (const Operand& operand : step.operands) {
     if (operand.link == nullptr) continue;
-    if (step.reply && !operand.link->peek()->lent) operand.reverse->commit(bytes, a_.signature, {});
+    const bool answers = step.reply && !operand.link->peek()->lent;
     operand.link->release();
+    if (answers) operand.reverse->commit(bytes, a_.signature, {});  // behind the release, so that it tells of it
   }
   return next(s);
 }
@@ -412,7 +413,9 @@ bool Run::settle(StrandState& s, std::span<const Destination> to) noexcept {
     reply.link = nullptr;
   }
   for (const Destination& d : to) {
-    if (d.link->released() < s.lent_until[d.index]) return blocked(s, nullptr, d.link, d.peer);
+    const std::uint64_t until = s.lent_until[d.index];
+    // Where nothing was lent, not even asked: the count is in the peer's cache.
+    if (until != 0 && d.link->released() < until) return blocked(s, nullptr, d.link, d.peer);
   }
   const auto settled = [](const Reply& reply) { return reply.link == nullptr; };
   if (std::all_of(s.replies.begin(), s.replies.end(), settled)) s.replies.clear();

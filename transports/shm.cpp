@@ -88,7 +88,9 @@ std::uint64_t random_number() {
 /// The two ends of one lane.
 struct Lane {
   Lane(slots::RingView outgoing, slots::RingView incoming, slots::Peer& peer, std::byte* landing)
-      : send(outgoing, peer, acknowledged), receive(incoming, peer, acknowledged, 0, landing) {}
+      : send(outgoing, peer, acknowledged), receive(incoming, peer, acknowledged, 0, landing) {
+    if (&outgoing.head != &incoming.head) acknowledged.join(outgoing, incoming);
+  }
   slots::Acknowledged acknowledged;
   slots::Sender send;
   slots::Receiver receive;

@@ -22,6 +22,7 @@
 #include "communicator/describe.h"
 #include "communicator/make.h"
 #include "communicator/peers.h"
+#include "communicator/prepared.h"
 #include "control/fork_guard.h"
 #include "executor.h"
 #include "plan/plan.h"
@@ -82,7 +83,6 @@ class CommunicatorImpl final : public Communicator {
         style_(cpu_for_each(membership) ? WaitStyle::spin : WaitStyle::yield),
         name_(options.name),
         doorbell_(control::doorbell()) {
-    runs_.push_back(std::make_unique<PreparedRun>());
     if (log::enabled(log::Subsystem::init)) announce();
   }
 
@@ -155,8 +155,8 @@ class CommunicatorImpl final : public Communicator {
     turn_changed_.notify_all();
   }
 
-  /// A call like the last one, with nothing before it and nothing wrong: the path of small messages.  False: take the
-  /// other one.
+  /// A call like one of the last ones, with nothing before it and nothing wrong: the path of small messages.  False:
+  /// take the other one.
   bool run_again(const Call& call, std::uint64_t turn, Status& status) noexcept;
 
   /// Starts opening the links that `call` needs, the `index`-th of this communicator in a batch.
@@ -171,7 +171,7 @@ class CommunicatorImpl final : public Communicator {
   template <typename Together>
   Run& prepare(const Call& call, std::size_t index, bool alone, Together&& together) {
     while (runs_.size() <= index) runs_.push_back(std::make_unique<PreparedRun>());
-    PreparedRun& prepared = *runs_[index];
+    PreparedRun& prepared = alone ? recent_.take(call) : *runs_[index];
     if (!prepared.serves(call)) lay_out(prepared, call, together());
     begin(prepared, call, alone);
     return prepared.run;
@@ -218,18 +218,6 @@ class CommunicatorImpl final : public Communicator {
   void fail(const Error& error) noexcept { peers_.fail(error.code(), error.what(), true); }
 
  private:
-  /// A run, and the last call it was laid out for.
-  struct PreparedRun {
-    bool laid_out = false;
-    Call call;
-    std::vector<std::byte> scratch;
-    Run run;
-    bool serves(const Call& next) const noexcept {
-      return laid_out && call.kind == next.kind && call.count == next.count && call.type == next.type &&
-             call.op == next.op && call.root == next.root && call.peer == next.peer && call.receives == next.receives;
-    }
-  };
-
   void begin(PreparedRun& prepared, const Call& call, bool alone) noexcept {
     RunArguments& a = prepared.run.arguments();
     a.in = static_cast<const std::byte*>(call.in);
@@ -390,7 +378,8 @@ class CommunicatorImpl final : public Communicator {
   std::mutex turn_mutex_;
   std::condition_variable turn_changed_;
   // Used by whoever has the turn.
-  std::vector<std::unique_ptr<PreparedRun>> runs_;
+  std::vector<std::unique_ptr<PreparedRun>> runs_;  // of calls in a group
+  RecentRuns recent_;                               // of calls alone
   std::map<ProgramKey, std::unique_ptr<Program>> programs_;
   std::uint32_t collectives_ = 0;                                                                            // begun
   std::vector<std::array<std::uint32_t, 2>> messages_ = std::vector<std::array<std::uint32_t, 2>>(ranks());  // to, from
@@ -454,19 +443,18 @@ class Stranded final : public Watch {
 };
 
 bool CommunicatorImpl::run_again(const Call& call, std::uint64_t turn, Status& status) noexcept {
-  PreparedRun& prepared = *runs_.front();
-  if (turns_done_.load(std::memory_order_acquire) != turn || !prepared.serves(call) || !this->status().ok()) {
-    return false;
-  }
-  begin(prepared, call, true);
-  const Item item{this, &prepared.run, 0};
+  if (turns_done_.load(std::memory_order_acquire) != turn) return false;
+  PreparedRun* const prepared = recent_.find(call);
+  if (prepared == nullptr || !this->status().ok()) return false;
+  begin(*prepared, call, true);
+  const Item item{this, &prepared->run, 0};
   const Stranded watch(std::span(&item, 1));
-  Execution execution{&prepared.run, supervision(), {}};
+  Execution execution{&prepared->run, supervision(), {}};
   if (!siblings().empty()) execution.supervision.watch = &watch;
   Waiter waiter(style_, doorbell_, patience_);
   execute(std::span(&execution, 1), waiter);
   if (!execution.status.ok()) [[unlikely]] {
-    fail(prepared.run, execution.status);
+    fail(prepared->run, execution.status);
     execution.status = this->status();
   }
   status = execution.status;

@@ -87,6 +87,7 @@ class SlotsPair final : public Pair {
     }
     for (int rank = 0; rank < 2; ++rank) {
       auto& acknowledged = acknowledged_[rank];
+      acknowledged.join(*rings_[rank], *rings_[1 - rank]);
       senders_.push_back(std::make_unique<rondo::slots::Sender>(*rings_[rank], peers_[rank], acknowledged, first));
       receivers_.push_back(
           std::make_unique<rondo::slots::Receiver>(*rings_[1 - rank], peers_[rank], acknowledged, first));
