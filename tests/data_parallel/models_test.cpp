@@ -1,8 +1,11 @@
 // Models that differ between ranks, mixed types, gradients that travel in 16 bits, several layers, arithmetic.
 #define CATCH_CONFIG_MAIN
+#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 
 #include "ranks.h"
 #include "tools/trainer/data_parallel/buckets.h"
@@ -141,6 +144,25 @@ TEST_CASE("gradients travel in 16 bits and arrive with the same bits everywhere"
       }
       CHECK(worst < tolerance);
       CHECK(worst > 1e-5F);  // it did travel narrow
+    }
+  }
+}
+
+TEST_CASE("copies past the caches copy, and nothing besides") {
+  const std::size_t large = 300 << 10;
+  std::vector<unsigned char> source(large + 200);
+  for (std::size_t i = 0; i < source.size(); ++i) source[i] = static_cast<unsigned char>(i * 7 + i / 251);
+  std::vector<unsigned char> memory(large + 400);
+  const std::size_t aligned = 64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64;
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{100}, large, large + 1, large + 63}) {
+    for (const std::size_t from : {0, 5}) {
+      for (const std::size_t to : {aligned, aligned + 3}) {
+        std::fill(memory.begin(), memory.end(), 0xee);
+        dp::copy_past_caches(memory.data() + to, source.data() + from, bytes);
+        CHECK(std::memcmp(memory.data() + to, source.data() + from, bytes) == 0);
+        CHECK(memory[to - 1] == 0xee);
+        CHECK(memory[to + bytes] == 0xee);
+      }
     }
   }
 }

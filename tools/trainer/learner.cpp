@@ -141,6 +141,7 @@ double Learner::Machine::exchange_alone() {
   team_.barrier();
   const double begin = report::now();
   parallel_->exchange_alone();
+  parallel_->after_update();
   return report::now() - begin;
 }
 

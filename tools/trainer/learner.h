@@ -71,7 +71,7 @@ class Learner {
   // With Parallel::ddp and ps, on all ranks.
   /// Lays gradients out anew, in buckets of this size; rank 0's parameters go to all.
   void lay_out(double bucket_cap_mb);
-  /// The seconds that an exchange of gradients takes while nothing else happens.
+  /// The seconds that the exchange of gradients, and of what goes to all after the update, takes by itself.
   double exchange_alone();
 
   /// All that a continuation needs.  The tensors' bytes are copies.

@@ -11,7 +11,6 @@
 #include "tools/trainer/base/atomic_file.h"
 #include "tools/trainer/report/curves.h"
 #include "tools/trainer/report/final_report.h"
-#include "tools/trainer/report/memory.h"
 #include "tools/trainer/report/timeline.h"
 #include "tools/trainer/report/words.h"
 
@@ -111,10 +110,9 @@ report::Figures Reporter::own_figures() const {
   own.rank = team_.rank();
   own.host = host_number();
   if (options_.parallel == Parallel::dp && team_.rank() != 0) return own;  // the process is replica 0's
-  const report::ProcessMemory memory = report::process_memory();
-  own.peak_bytes = memory.peak_bytes;
-  own.proportional_bytes = memory.proportional_bytes;
-  own.private_bytes = memory.private_bytes;
+  own.peak_bytes = memory_.peak_bytes;
+  own.proportional_bytes = memory_.proportional_bytes;
+  own.private_bytes = memory_.private_bytes;
   return own;
 }
 

@@ -13,6 +13,7 @@
 #include "tools/trainer/report/exchange_cost.h"
 #include "tools/trainer/report/journal.h"
 #include "tools/trainer/report/measures.h"
+#include "tools/trainer/report/memory.h"
 #include "tools/trainer/report/progress.h"
 #include "tools/trainer/report/scaling.h"
 #include "tools/trainer/report/tune_table.h"
@@ -32,6 +33,8 @@ class Reporter {
   /// What follows belongs to no step.
   void pause() { recorder_.pause(); }
   void say(const std::string& line);
+  /// The report's memory is that of now, whatever comes later.
+  void note_memory() { memory_ = report::process_memory(); }
   /// Gathers all ranks' figures, and prints the report; its last line is the speed.  All ranks call it.
   void finish(const report::ExchangeCost& exchange);
   /// The sweep's table, on rank 0.
@@ -52,6 +55,7 @@ class Reporter {
   std::vector<std::unique_ptr<report::Journal>> journals_;
   std::vector<report::Row> rows_;  // for --plot
   std::vector<report::ScalingPoint> others_;
+  report::ProcessMemory memory_;
 };
 
 }  // namespace rondo::trainer

@@ -237,6 +237,7 @@ int Training::tune() {
 
 /// The report; before it the rounds of --measure-exposed.  The signal that ended these early, or 0.
 int Training::finish() {
+  reporter_.note_memory();
   report::ExchangeCost exchange;
   if (options_.exposed_rounds > 0) {
     feed_.reset();

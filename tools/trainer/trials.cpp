@@ -1,8 +1,11 @@
 // Measured steps: see trials.h.  Every one begins at a barrier, so that no step pays for the lateness of another.
 #include "tools/trainer/trials.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <set>
 
 #include "tools/trainer/report/words.h"
@@ -56,7 +59,10 @@ std::vector<std::vector<double>> Trials::slowest(const std::vector<std::vector<d
 report::ExchangeCost Trials::exchange(int rounds) {
   constexpr std::array kinds{Exchange::usual, Exchange::paused, Exchange::detached};
   std::vector<std::vector<double>> lists(kinds.size() + 1);
-  step(options_.accumulation, Exchange::usual);  // what came before it is cold
+  // Without the layer, autograd's gradients need memory that a step with it gives back.  What is freed stays with the
+  // process from now on, or some steps would pay for getting pages again: 30 ms where gradients have 100 MB.
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  for (const Exchange kind : kinds) step(options_.accumulation, kind);
   for (int round = 0; round < rounds && signal_ == 0; ++round) {
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       const std::size_t kind = (i + static_cast<std::size_t>(round)) % kinds.size();  // none always follows the same

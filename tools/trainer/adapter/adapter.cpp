@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tools/trainer/data_parallel/numbers.h"
+
 namespace rondo::adapter {
 namespace {
 
@@ -148,7 +150,11 @@ void DataParallel::State::arrived(std::size_t index) {
     if (gradient.requires_grad()) {
       throw Error("the gradient of '" + named[index].name + "' has a graph: create_graph does not go with buckets");
     }
-    view.copy_(gradient);
+    if (gradient.scalar_type() == view.scalar_type() && gradient.strides() == view.strides()) {
+      data_parallel::copy_past_caches(view.mutable_data_ptr(), gradient.const_data_ptr(), view.nbytes());
+    } else {
+      view.copy_(gradient);
+    }
     gradient = view;
   }
   layer->ready(index);

@@ -112,6 +112,7 @@ def main():
         if options.json:
             with open(options.json, "w", encoding="utf-8") as file:
                 json.dump(result, file)
+    distributed.barrier()  # a rank that leaves early ends the others' threads
     distributed.destroy_process_group()
 
 
