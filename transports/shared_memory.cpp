@@ -52,6 +52,7 @@ SharedMemory SharedMemory::create(const char* name, std::size_t bytes) {
     throw Error(Code::system_error,
                 "cannot allocate " + amount(bytes) + ": " + std::to_string(most) + " are available");
   }
+  keep_standard_descriptors();
   Descriptor fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) throw_system_error("cannot create " + amount(bytes));
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) throw_system_error("cannot size " + amount(bytes));

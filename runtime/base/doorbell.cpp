@@ -48,6 +48,7 @@ void wake_sleepers(DoorbellPage& page) noexcept {
 }
 
 Doorbell Doorbell::create() {
+  keep_standard_descriptors();
   Descriptor fd(::memfd_create("rondo-doorbell", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) throw_system_error("create a doorbell (memfd_create)");
   if (::ftruncate(fd.get(), sizeof(DoorbellPage)) != 0) throw_system_error("size a doorbell page");

@@ -1,4 +1,5 @@
 // Joining: a rank's side of the bootstrap.  The caller waits; the control thread does the rest.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/result.h"
 #include "control.h"
 #include "control/connector.h"
 #include "control/crypto.h"
@@ -240,6 +242,17 @@ class Joiner : public std::enable_shared_from_this<Joiner>, private Table::Owner
   std::promise<Result> result_;
 };
 
+/// Without that many descriptors the last ranks would be turned away until the time is up.
+void check_open_files(int ranks) {
+  constexpr rlim_t others = 8;  // standard ones, the loop's, the listener's
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return;
+  if (files.rlim_cur >= static_cast<rlim_t>(ranks) + others) return;
+  throw Error(Code::system_error, "rank 0 needs a socket for each of the " + std::to_string(ranks) +
+                                      " ranks that join, and this process may have no more than " +
+                                      std::to_string(files.rlim_cur) + " open files: raise the limit (ulimit -n)");
+}
+
 }  // namespace
 
 Membership join(const UniqueId& id, int rank, int ranks, Deadline deadline, const std::string& settings) {
@@ -251,6 +264,7 @@ Membership join(const UniqueId& id, int rank, int ranks, Deadline deadline, cons
     throw Error(Code::invalid_argument, "rank " + std::to_string(rank) + " is outside the world of " +
                                             std::to_string(ranks) + " ranks (0 to " + std::to_string(ranks - 1) + ")");
   }
+  if (rank == 0) check_open_files(ranks);
   RootAddress address = decode(id);
   ControlThread& thread = ControlThread::get();
   std::future<Result> future;

@@ -59,6 +59,10 @@ void Reception::accept(Listener& listener) {
     if (errno == EAGAIN) return;
     const std::string why = std::generic_category().message(errno);
     if (!arrivals_.empty()) {
+      if (const auto now = Clock::now(); now >= next_warning_) {
+        log::warn("turns away who wants to connect: " + why + " (see ulimit -n)");
+        next_warning_ = now + std::chrono::seconds(10);
+      }
       make_room("its descriptor is needed: " + why);
       continue;
     }

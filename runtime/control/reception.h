@@ -69,7 +69,8 @@ class Reception {
   Loop& loop_;
   std::map<std::string, Listener> listeners_;
   std::map<Key, Service> services_;
-  std::list<Arrival> arrivals_;  // by age
+  std::list<Arrival> arrivals_;       // by age
+  Clock::time_point next_warning_{};  // of too few descriptors
 };
 
 }  // namespace rondo::control

@@ -62,6 +62,7 @@ struct IpAddress {
 };
 
 Socket new_socket(int family) noexcept {
+  keep_standard_descriptors();
   return Socket(ForkGuard::get().open([=] { return ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }));
 }
 

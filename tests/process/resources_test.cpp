@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -171,6 +172,43 @@ TEST_CASE("a tiny /dev/shm is no matter, and nothing has a name") {
   });
   REQUIRE(world.trouble() == "");
   if (refused->load() != 0) WARN("skipped: this system does not permit namespaces of its own (unshare)");
+}
+
+TEST_CASE("fewer open files than ranks are told at once") {
+  const std::string trouble = run_ranks(Ranks::processes, 1, [&](int) {
+    ncclUniqueId id;
+    expect_success(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    const rlimit few{40, 40};
+    expect(::setrlimit(RLIMIT_NOFILE, &few) == 0, "setrlimit");
+    ncclComm_t comm = nullptr;
+    expect_result(ncclCommInitRank(&comm, 100, id, 0), ncclSystemError, "ncclCommInitRank");
+    expect_says(ncclGetLastError(nullptr), {"each of the 100 ranks", "no more than 40 open files", "ulimit -n"});
+  });
+  REQUIRE(trouble == "");
+}
+
+TEST_CASE("a closed standard input, output or error stays closed, and no socket takes its number") {
+  for (const char* const transport : {"shm", "tcp"}) {
+    const Shared<Meeting> meeting;
+    const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+      for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::close(fd);
+      ::setenv("RONDO_TRANSPORT", transport, 1);
+      void* memory = nullptr;
+      expect_success(ncclMemAlloc(&memory, mib), "ncclMemAlloc");
+      const ncclComm_t comm = meeting->join(0, rank, 2);
+      for (int i = 0; i < 3; ++i) {
+        char letter = 'x';
+        expect(::read(STDIN_FILENO, &letter, 1) == -1 && errno == EBADF, "nothing to read");
+        expect(::write(STDOUT_FILENO, &letter, 1) == -1 && errno == EBADF, "nowhere to write");
+        expect(::write(STDERR_FILENO, &letter, 1) == -1 && errno == EBADF, "nowhere to complain");
+        use(comm, 2, 100'000);
+      }
+      expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+      expect_success(ncclMemFree(memory), "ncclMemFree");
+    });
+    INFO(transport);
+    REQUIRE(trouble == "");
+  }
 }
 
 TEST_CASE("system calls that can be done without") {
