@@ -104,6 +104,40 @@ std::optional<std::int64_t> parse_integer(const std::string& text) {
   return value;
 }
 
+/// Whether `value` is of the row's type, as far as the type tells.  Ranges are the business of who reads it.
+bool is_right(const Variable& row, const std::string& value) {
+  if (row.type == "integer" || row.type == "seconds") return parse_integer(value).has_value();
+  if (row.type == "bool") return parse_integer(value).value_or(-1) >> 1 == 0;
+  if (row.type == "FIRST-LAST") {
+    const std::size_t dash = value.find('-');
+    if (dash == std::string::npos) return false;
+    const std::optional<std::int64_t> first = parse_integer(value.substr(0, dash));
+    const std::optional<std::int64_t> last = parse_integer(value.substr(dash + 1));
+    return first && last && 1 <= *first && *first <= *last && *last <= 65535;
+  }
+  if (!row.type.starts_with("one of ")) return true;
+  for (std::string_view rest = row.type.substr(7);;) {
+    const std::size_t bar = std::min(rest.find('|'), rest.size());
+    if (equal_ignoring_case(value, rest.substr(0, bar))) return true;
+    if (bar == rest.size()) return false;
+    rest.remove_prefix(bar + 1);
+  }
+}
+
+/// What is read only on some jobs, or never, would else be wrong without a word.
+void check_values(std::vector<std::string>& sentences) {
+  for (const Variable& row : table()) {
+    // The log complains itself of what it reads.
+    if (!is_ours(row.name) || row.name.ends_with('*') || row.name.starts_with("NCCL_DEBUG") ||
+        row.meaning.starts_with("Accepted, no effect"))
+      continue;
+    const std::optional<std::string> value = text(row.name);
+    if (value && !is_right(row, *value))
+      sentences.push_back(std::string(row.name) + "=" + *value + " is wrong: it takes " +
+                          (row.type == "bool" ? "0 or 1" : std::string(row.type)) + ".");
+  }
+}
+
 }  // namespace
 
 std::optional<std::string> text(std::string_view name) {
@@ -146,6 +180,7 @@ std::vector<std::string> complaints() {
     const std::string_view name = setting.substr(0, setting.find('='));
     if (is_ours(name) && find(name) == nullptr) sentences.push_back(unknown(name, ""));
   }
+  check_values(sentences);
   return sentences;
 }
 

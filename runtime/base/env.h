@@ -32,7 +32,7 @@ std::int64_t integer(std::string_view name, std::int64_t low, std::int64_t high)
 std::string choice(std::string_view name, const std::vector<std::string_view>& choices);
 
 /// One sentence for each NCCL_* and RONDO_* name, in the environment or a configuration file, that is not in the table
-/// (with the closest name), and for each line or file that could not be read.
+/// (with the closest name), for each line or file that could not be read, and for each value that is not of its type.
 std::vector<std::string> complaints();
 /// Logs the complaints as warnings, the first time it is called.
 void warn_unknown();

@@ -97,6 +97,8 @@ TEST_CASE("the configuration file comes after the environment, and is complained
 
   const Setting typo("NCCL_DEBG", "INFO");
   const Setting family("NCCL_NVLS_ENABLE", "0");
+  const Setting number("RONDO_NCCL_VERSION", "new"), yes("NCCL_COMM_BLOCKING", "2"), ports("RONDO_PORT_RANGE", "9-8");
+  const Setting word("NCCL_SOCKET_FAMILY", "IPv5"), right("RONDO_TRANSPORT", "TCP"), ignored("NCCL_IB_TIMEOUT", "x");
   std::string all;
   for (const std::string& sentence : rondo::env::complaints()) all += sentence + "\n";
   CHECK(contains(all, "NCCL_DEBG is not known; did you mean NCCL_DEBUG?\n"));
@@ -104,6 +106,12 @@ TEST_CASE("the configuration file comes after the environment, and is complained
   CHECK(contains(all, "line 5) is not known; did you mean NCCL_SOCKET_FAMILY?\n"));
   CHECK(contains(all, "line 6) is not NAME=VALUE.\n"));
   CHECK_FALSE(contains(all, "NVLS"));
+  CHECK(contains(all, "RONDO_NCCL_VERSION=new is wrong: it takes integer.\n"));
+  CHECK(contains(all, "NCCL_COMM_BLOCKING=2 is wrong: it takes 0 or 1.\n"));
+  CHECK(contains(all, "RONDO_PORT_RANGE=9-8 is wrong: it takes FIRST-LAST.\n"));
+  CHECK(contains(all, "NCCL_SOCKET_FAMILY=IPv5 is wrong: it takes one of AF_INET|AF_INET6.\n"));
+  CHECK_FALSE(contains(all, "RONDO_TRANSPORT"));
+  CHECK_FALSE(contains(all, "NCCL_IB_TIMEOUT"));
 }
 
 TEST_CASE("NCCL_ALGO: one entry speaks for every collective") {
