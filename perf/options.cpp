@@ -26,10 +26,13 @@ std::size_t edit_distance(std::string_view one, std::string_view other) {
   return row.back();
 }
 
+// "; did you mean 'sum'?", or ";" where nothing is near: a guess at more than half of a word helps nobody.
 std::string closest(std::string_view word, const std::vector<std::string>& known) {
-  return *std::min_element(known.begin(), known.end(), [&](const std::string& a, const std::string& b) {
+  const std::string& nearest = *std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
     return edit_distance(word, a) < edit_distance(word, b);
   });
+  if (2 * edit_distance(word, nearest) > word.size()) return ";";
+  return "; did you mean '" + nearest + "'?";
 }
 
 std::string join(const std::vector<std::string>& words) {
@@ -72,8 +75,8 @@ std::vector<Entry> choose(std::string_view flag, std::string_view what, const st
     if (entry.name == word) return {entry};
     names.emplace_back(entry.name);
   }
-  throw CLI::ValidationError(std::string(flag) + ": '" + word + "' is no " + std::string(what) + "; did you mean '" +
-                             closest(word, names) + "'?  There are: " + join(names));
+  throw CLI::ValidationError(std::string(flag) + ": '" + word + "' is no " + std::string(what) + closest(word, names) +
+                             "  There are: " + join(names));
 }
 
 // Flags of nccl-tests that are about devices, streams and their kernels.
@@ -143,7 +146,7 @@ void add_flags(CLI::App& app, Options& options) {
          "Buffers from malloc (plain, the default) or ncclMemAlloc (alloc)")
       ->check(CLI::IsMember({"plain", "alloc"}));
   app.add_option("--min-busbw", options.busbw_min, "GB/s that the average bus bandwidth must reach; else status 1")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0.0, 1e9));
   app.add_option("--csv", options.csv_path, "Also write the results as CSV");
   app.add_option("--algo", options.algorithms, "Measure with each of these algorithms in turn (NCCL_ALGO)")
       ->delimiter(',');
@@ -157,8 +160,8 @@ std::string unknown_flag(const CLI::App& app, const std::string& word) {
     if (word.size() <= 2)
       for (const std::string& name : option->get_snames()) names.push_back("-" + name);
   }
-  return "'" + word + "' is no flag of this program; did you mean '" + closest(word.substr(0, word.find('=')), names) +
-         "'?  --help lists all";
+  return "'" + word + "' is no flag of this program" + closest(word.substr(0, word.find('=')), names) +
+         "  --help lists all";
 }
 
 }  // namespace

@@ -32,6 +32,12 @@ std::string figure(double value, int width) {
   return text;
 }
 
+// Throws where what was written has not arrived: of a full disk or a closed descriptor only the flush tells.
+void must_be_written(std::FILE* file, const std::string& name) {
+  if (std::fflush(file) == 0 && std::ferror(file) == 0) return;
+  throw std::runtime_error("cannot write " + name + ": " + strerror(errno));
+}
+
 // Lists of processors as ranges: "0-3,8".
 std::string ranges_of(const cpu_set_t& set) {
   std::string text;
@@ -172,7 +178,7 @@ void Report::banner(const std::vector<Place>& places) {
        "    i_min    i_max    i_p99    i_cv%", stamp);
   line("#        (B)    (elements)                          ", "     (us)  (GB/s)  (GB/s)        ",
        "     (us)     (us)     (us)      (%)", stamp_format);
-  std::fflush(stdout);
+  must_be_written(stdout, "the standard output");
 }
 
 void Report::half(const Half& half) const {
@@ -199,7 +205,7 @@ void Report::row(const Row& row) {
   }
   if (options_.timestamps) std::printf("%21s", row.time_of_day.c_str());
   std::printf("\n");
-  std::fflush(stdout);
+  must_be_written(stdout, "the standard output");
   if (!csv_) return;
   for (const bool in_place : {false, true}) {
     if (in_place && !row.in_place) continue;
@@ -208,7 +214,7 @@ void Report::row(const Row& row) {
     std::fprintf(csv_.get(), "%zu,%zu,%s,%s,%d,%d,%.3f,%.4f,%.4f,%s\n", row.bytes, row.count, row.type.data(),
                  row.op.data(), row.root, in_place, half.time_us, half.algbw, half.busbw, wrong.c_str());
   }
-  std::fflush(csv_.get());
+  must_be_written(csv_.get(), "--csv " + options_.csv_path);
 }
 
 void Report::footer(const Summary& summary) {
@@ -225,9 +231,10 @@ void Report::footer(const Summary& summary) {
                 summary.busbw() >= options_.busbw_min ? "reached" : "not reached");
   }
   std::printf("#\n# Collective test concluded: %s\n#\n", collective_.program.data());
-  std::fflush(stdout);
+  must_be_written(stdout, "the standard output");
   if (json_) {
     std::fputs(json_document(options_, arguments_, start_time_, places_, summary).c_str(), json_.get());
+    must_be_written(json_.get(), "-J " + options_.json_path);
     json_.reset();
   }
 }

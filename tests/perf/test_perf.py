@@ -171,6 +171,15 @@ class Files(Case):
             self.assertEqual(result.returncode, 1)
             self.assertIn(f"cannot write {flag} /no/such/folder/file: No such file or directory", result.stderr)
 
+    def test_what_does_not_arrive_is_told(self):
+        for redirection, words in ((">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")):
+            result = start(["sh", "-c", f'exec "$@" {redirection}', "sh", program("all_reduce_perf"), *SHORT], {})
+            self.assertEqual(result.returncode, 1, redirection)
+            self.assertIn("cannot write the standard output: " + words, result.stderr)
+        result = alone("all_reduce_perf", "-t", "2", *SHORT, "--csv", "/dev/full")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("cannot write --csv /dev/full: No space left on device", result.stderr)
+
 
 class Verdicts(Case):
     def test_a_bandwidth_demanded(self):
@@ -225,6 +234,7 @@ class Mistakes(Case):
         sentence = "'--minbyte' is no flag of this program; did you mean '--minbytes'?"
         self.assertIn(sentence, self.complaint("--minbyte", "8"))
         self.assertIn("did you mean '--fresh'", self.complaint("--frsh=1"))
+        self.assertNotIn("did you mean", self.complaint("--nonsense"))
 
     def test_the_closest_value_is_named(self):
         self.assertIn("'flot' is no type; did you mean 'float'?", self.complaint("-d", "flot"))
@@ -232,9 +242,10 @@ class Mistakes(Case):
 
     def test_wrong_values(self):
         for flags in (["-b", "8Q"], ["-b", "-8"], ["-b", ""], ["-n", "0"], ["-n", "many"], ["-t", "0"], ["-f", "x"],
-                      ["--memory", "gpu"], ["-a", "4"], ["-r", "first"], ["-b", "64M"], ["-i", "0", "-b", "8"], ["-n"]):
+                      ["--memory", "gpu"], ["-a", "4"], ["-r", "first"], ["-b", "64M"], ["-i", "0", "-b", "8"], ["-n"],
+                      ["--min-busbw", "x"]):
             with self.subTest(flags):
-                self.assertGreater(len(self.complaint(*flags)), 30)
+                self.assertIn(len(self.complaint(*flags)), range(31, 200))
 
     def test_a_root_that_is_no_rank(self):
         result = ranks(2, "broadcast_perf", *SHORT, "-r", "7")

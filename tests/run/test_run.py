@@ -238,6 +238,13 @@ class Output(unittest.TestCase):
             job.stdout.close()
             self.assertEqual(job.wait(PATIENCE_S), 128 + signal.SIGPIPE)
 
+    def test_what_cannot_be_passed_on_is_told(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([RONDO, "run", "-n", "1", "--tag-output", "--", "echo", "lost"], stdout=full,
+                                    stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("could not be passed on: No space left on device", last_line(result))
+
     def test_what_a_child_holds_open_does_not_hold_the_job(self):
         result = shell(1, "sleep 60 & echo done", "--tag-output")
         self.assertEqual((result.returncode, result.stdout), (0, "[0] done\n"))
@@ -348,7 +355,7 @@ class Mistakes(unittest.TestCase):
         self.assertIn("--bond", run("-n", "2", "--bond", "core", "--", "true").stderr)
 
     def test_a_program_that_is_not_there(self):
-        for name in ("no-such-program", "./no-such-program"):
+        for name in ("no-such-program", "./no-such-program", ""):
             result = run("-n", "2", "--", name)
             self.assertEqual(result.returncode, 127)
             self.assertIn(f"'{name}' was not found", result.stderr)
@@ -367,6 +374,35 @@ class Mistakes(unittest.TestCase):
             result = run("-n", "2", "--", path)
             self.assertEqual(result.returncode, 126)
             self.assertIn("cannot be executed", result.stderr)
+
+
+class Words(unittest.TestCase):
+    """The command itself, without a job."""
+
+    def rondo(self, *arguments, **options):
+        return subprocess.run([RONDO, *arguments], stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False,
+                              **{"stdout": subprocess.PIPE, **options})
+
+    def test_a_sub_command_that_there_is_not(self):
+        result = self.rondo("rnu", "-n", "2", "--", "true")
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("'rnu' is no sub-command; did you mean run?", result.stderr)
+        result = self.rondo("nonsense")
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, "'nonsense' is no sub-command.  There are: .*doctor")
+
+    def test_version_and_help(self):
+        result = self.rondo("--version")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stdout, r"^Rondo \d+\.\d+\.\d+\n$")
+        self.assertEqual(self.rondo("help", "run").stdout, self.rondo("run", "--help").stdout)
+        self.assertIn("doctor", self.rondo("help").stdout)
+
+    def test_output_that_does_not_arrive(self):
+        with open("/dev/full", "w") as full:
+            result = self.rondo("info", stdout=full)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("cannot write the standard output: No space left on device", result.stderr)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,8 @@ PARTS = {
     "tune tool": (r"tools/tune/", ["tools", "nccl.h", "base", "plan"]),
     "info tool": (r"tools/rondo/info", ["tools", "nccl.h", "base"]),
     "run tool": (r"tools/run/", ["base"]),
+    "rondo command": (r"tools/rondo/main",
+                      ["tools", "nccl.h", "base", "plan tool", "doctor tool", "tune tool", "info tool", "run tool"]),
     "trainer base": (r"tools/trainer/base/", []),
     "trainer data": (r"tools/trainer/data/", ["trainer base"]),
     "chart": (r"tools/plot/chart\.", []),

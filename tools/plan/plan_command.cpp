@@ -56,6 +56,7 @@ const plan::Schedule& schedule_of(const Request& request) {
     if (name(schedule.kind) == request.collective && name(schedule.algorithm) == request.algorithm) return schedule;
     known.append("\n  ").append(name(schedule.kind)).append(" ").append(name(schedule.algorithm));
   }
+  if (request.algorithm.empty()) refuse("say which collective and which algorithm; there are:" + known);
   refuse("no plan for `" + request.collective + " " + request.algorithm + "`; there are:" + known);
 }
 

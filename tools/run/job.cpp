@@ -64,6 +64,7 @@ Job::Job(const LaunchOptions& options, const std::string& program, Desk& desk, i
 Job::~Job() {
   for (const RankProcess& rank : ranks_) kill(-rank.pid, SIGKILL);  // also what ended ranks left behind
   output_.finish();
+  if (output_.lost() != 0) desk_.output_lost = output_.lost();
   desk_.guard.forget();
   for (const RankProcess& rank : ranks_) waitpid(rank.pid, nullptr, 0);
 }

@@ -35,6 +35,7 @@ struct Desk {
   Guard guard;
   TerminalInput input;
   int input_end = -1;
+  int output_lost = 0;  // errno, of what could not be passed on
 };
 
 class Job {

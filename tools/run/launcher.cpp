@@ -1,6 +1,8 @@
 // The launcher: see launcher.h.  Here are the attempts; one attempt is a Job.
 #include "launcher.h"
 
+#include <cstring>
+
 #include "job.h"
 #include "program.h"
 
@@ -27,6 +29,10 @@ int launch(const LaunchOptions& options) {
     }  // what the ranks left behind is gone and told, before the last line
     const bool again = end.status != 0 && end.retry && attempt < options.restarts;
     if (!end.account.empty()) say(end.account);
+    if (!again && desk.output_lost != 0) {
+      say(std::string("what the ranks wrote could not be passed on: ") + std::strerror(desk.output_lost));
+      if (end.status == 0) return 1;
+    }
     if (!again) return end.status;
     say("starting the job again: attempt " + std::to_string(attempt + 2) + " of " + attempts);
   }

@@ -18,22 +18,6 @@ namespace {
 constexpr std::size_t line_bytes_max = 64 * 1024;    // a longer line is broken
 constexpr std::size_t last_bytes_max = 1024 * 1024;  // what is taken from a pipe at the end, if it never dries up
 
-// Whole, also into a descriptor that does not block.  False: nobody reads it any more.
-bool write_all(int fd, std::string_view text) noexcept {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno == EAGAIN) {
-      pollfd room{fd, POLLOUT, 0};
-      poll(&room, 1, -1);
-    } else if (errno != EINTR) {
-      return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 Output::Output(const LaunchOptions& options, bool again)
@@ -44,6 +28,23 @@ Output::Output(const LaunchOptions& options, bool again)
   if (error) {
     throw Error(Code::system_error, "cannot make the folder '" + folder_ + "' of --output-dir: " + error.message());
   }
+}
+
+// Whole, also into a descriptor that does not block.  False: nobody reads it any more, or it takes no more.
+bool Output::write_all(int fd, std::string_view text) noexcept {
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {
+      pollfd room{fd, POLLOUT, 0};
+      poll(&room, 1, -1);
+    } else if (errno != EINTR) {
+      if (errno != EPIPE) lost_ = errno;
+      return false;
+    }
+  }
+  return true;
 }
 
 Descriptor Output::open_file(int rank, const char* suffix) const {

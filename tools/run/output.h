@@ -37,6 +37,8 @@ class Output {
   void move() noexcept;
   /// When no rank is left: passes on what is left in the pipes, and the last lines.
   void finish() noexcept;
+  /// Why something that a rank wrote could not be passed on (errno), or 0.  A reader that went away is no loss.
+  int lost() const noexcept { return lost_; }
 
  private:
   struct Stream {
@@ -48,12 +50,14 @@ class Output {
   };
   Descriptor open_file(int rank, const char* suffix) const;
   int open_stream(int rank, int terminal, const char* suffix);
-  static std::size_t move(Stream& stream) noexcept;  // the bytes that were there
-  static bool pass_on(Stream& stream, std::string_view text);
+  std::size_t move(Stream& stream) noexcept;  // the bytes that were there
+  bool write_all(int fd, std::string_view text) noexcept;
+  bool pass_on(Stream& stream, std::string_view text);
 
   bool marks_;
   std::string folder_;
   bool again_;
+  int lost_ = 0;
   std::vector<Stream> streams_;
   std::vector<Descriptor> far_ends_;
 };

@@ -14,7 +14,7 @@ Program find_program(const std::string& name) {
   std::vector<std::string> candidates;
   if (name.find('/') != std::string::npos) {
     candidates.push_back(name);
-  } else {
+  } else if (!name.empty()) {
     const char* variable = std::getenv("PATH");
     const std::string path = variable ? variable : "/usr/local/bin:/usr/bin:/bin";
     for (std::size_t at = 0; at <= path.size();) {

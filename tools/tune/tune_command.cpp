@@ -5,10 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -170,16 +172,33 @@ std::vector<std::string> kept(const std::string& path, int ranks, int hosts) {
   return lines;
 }
 
+[[noreturn]] void cannot_write(const std::string& path, const std::string& draft, int error) {
+  std::remove(draft.c_str());
+  throw std::runtime_error("cannot write " + path + ": " + std::strerror(error));
+}
+
+std::string draft_of(const std::string& path) { return path + ".new"; }
+
+/// Before the measurement, which may take minutes: a place that cannot be written is told at once.
+void check_place(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) cannot_write(path, draft_of(path), EISDIR);
+  std::ofstream file(draft_of(path));
+  if (!file) cannot_write(path, draft_of(path), errno);
+  std::remove(draft_of(path).c_str());
+}
+
 void write(const std::string& path, const std::vector<std::string>& lines) {
-  const std::string draft = path + ".new";
+  const std::string draft = draft_of(path);
   std::ofstream file(draft);
   file << "rondo-tune 1\n# collective ranks hosts bytes-up-to algorithm; written by `rondo tune`, " << rondoGetVersion()
        << "\n";
   for (const std::string& line : lines) file << line << "\n";
   file.close();
+  if (!file) cannot_write(path, draft, errno);
   std::error_code trouble;
-  if (file) std::filesystem::rename(draft, path, trouble);
-  if (!file || trouble) throw std::runtime_error("cannot write " + path);
+  std::filesystem::rename(draft, path, trouble);
+  if (trouble) cannot_write(path, draft, trouble.value());
 }
 
 void measure(const Request& request, Bench& bench, plan::Algorithm algorithm, Times& times) {
@@ -205,6 +224,7 @@ void tune(const Request& request) {
     rank = bench.rank();
     ranks = bench.ranks();
     hosts = bench.hosts();
+    if (rank == 0 && times.empty()) check_place(request.output);
     if (rank == 0) std::fprintf(stderr, "rondo tune: %s\n", name.c_str());
     measure(request, bench, algorithm, times);
   }
