@@ -48,7 +48,8 @@ std::string unknown(std::string_view name, const std::string& where) {
 /// The first setter wins: `files` keeps what it has.
 void read_file(const std::string& path, bool must_exist, Files& files) {
   std::ifstream stream(path);
-  if (!stream) {
+  stream.peek();
+  if (!stream.is_open() || stream.bad()) {  // a folder opens, but does not read
     if (must_exist) files.complaints.push_back("NCCL_CONF_FILE=" + path + " cannot be read; check the path.");
     return;
   }

@@ -1,15 +1,18 @@
 // Reads the table line by line; see tuning.h for its form.
 #include "communicator/tuning.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <sstream>
 #include <tuple>
 
+#include "base/descriptor.h"
 #include "base/env.h"
 #include "base/limits.h"
 #include "base/result.h"
@@ -51,14 +54,16 @@ std::optional<plan::Algorithm> algorithm_of(CollectiveKind kind, const std::stri
 Tuning Tuning::from_environment() {
   const std::optional<std::string> path = env::text("RONDO_TUNE_FILE");
   if (!path || path->empty()) return {};
-  std::ifstream file(*path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) {
+  const Descriptor opened(::open(path->c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char part[4096];
+  ssize_t bytes = opened ? ::read(opened.get(), part, sizeof part) : -1;
+  for (; bytes > 0; bytes = ::read(opened.get(), part, sizeof part)) text.append(part, static_cast<std::size_t>(bytes));
+  if (bytes < 0) {
     throw Error(Code::invalid_usage, "RONDO_TUNE_FILE: cannot read " + *path + ": " + std::strerror(errno) +
                                          "; make it with `rondo tune` on every host, or unset the variable");
   }
-  return parse(text.str(), *path);
+  return parse(text, *path);
 }
 
 Tuning Tuning::parse(std::string_view text, const std::string& name) {

@@ -21,5 +21,7 @@ for part in ("RONDO_TIMEOUT", "NCCL_DEBUG", "seconds; default 300"):
         sys.exit(f"rondo info --env does not tell of {part}")
 if "NCCL_DEBG is not known; did you mean NCCL_DEBUG?" not in info(NCCL_DEBG="INFO"):
     sys.exit("rondo info does not warn of NCCL_DEBG")
+if "NCCL_CONF_FILE=/ cannot be read" not in info(NCCL_CONF_FILE="/"):
+    sys.exit("rondo info does not warn of a configuration file that is a folder")
 if subprocess.run([RONDO, "info", "--markdown"], capture_output=True).returncode != 2:
     sys.exit("--markdown without --env must be refused")

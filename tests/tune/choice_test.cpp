@@ -114,7 +114,11 @@ TEST_CASE("What ranks must agree on") {
   CHECK_THAT(both, Catch::StartsWith("NCCL_ALGO=^tree RONDO_TUNE_FILE="));
 }
 
-TEST_CASE("A file that is not there") {
+TEST_CASE("A file that is not there, or is a folder") {
+  {
+    const Setting folder("RONDO_TUNE_FILE", "/");
+    CHECK_THROWS_WITH(Tuning::from_environment(), Catch::Contains("cannot read /: Is a directory"));
+  }
   const Setting file("RONDO_TUNE_FILE", "/no/such/file");
   CHECK_THROWS_WITH(Tuning::from_environment(), Catch::Contains("/no/such/file") && Catch::Contains("rondo tune"));
 }
