@@ -66,6 +66,16 @@ class Compare(unittest.TestCase):
         for row in exchanging:
             self.assertAlmostEqual(float(row["busiest link, MB a step"]) / float(row["link, formula"]), 1, delta=0.15)
 
+    def test_the_model_gives_a_ring_what_its_formula_says(self):
+        model = os.path.join(os.path.dirname(COMPARE), "model.py")
+        done = subprocess.run([sys.executable, "-B", model, "--build", BUILD, "--gradients-mb", "20"],
+                              capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        rows = self.table(done.stdout)
+        self.assertEqual([row["way"] for row in rows], ["ps", "ddp"] * 4)
+        four_hosts = rows[1]  # of 0.125 GB/s
+        self.assertAlmostEqual(float(four_hosts["exchange, ms"]) / (2 * 3 / 4 * 20e6 / 0.125e9 * 1e3), 1, delta=0.05)
+
     def test_an_unknown_mode_is_refused(self):
         done = self.compare("--modes", "ddp,horovod")
         self.assertEqual(done.returncode, 2)

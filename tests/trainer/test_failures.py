@@ -61,6 +61,12 @@ class Failures(unittest.TestCase):
     def test_data_that_is_not_there(self):
         self.told(train(2, "--data", "fashion-mnist", "--data-dir", self.folder), 1, re.escape(self.folder))
 
+    def test_files_that_cannot_be_written_are_told_before_the_training(self):
+        for flag in ("--json", "--report", "--trace", "--output"):
+            result = train(2, "--max-steps", "1", flag, os.path.join(os.devnull, "x"))
+            self.told(result, 1, "cannot (write|create|make)")
+            self.assertNotIn("step 1", result.stdout)
+
     def test_fewer_images_than_ranks(self):
         self.told(train(2, "--train-num-samples", "1"), 1, "1 images for 2 ranks")
 

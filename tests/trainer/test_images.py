@@ -15,6 +15,7 @@ import jpeg
 
 RONDO = TRAIN = ""
 SMALL = ["--model", "resnet18", "--width", "8", "--batch", "4", "--log-interval", "1"]
+FASHION = "/usr/share/datasets/fashion-mnist"
 COLOURS = {"n01440764": (200, 40, 40), "n01443537": (40, 40, 200)}  # classes are named as ImageNet's
 
 
@@ -85,6 +86,15 @@ class Images(unittest.TestCase):
         self.good(train(2, *arguments))
         os.truncate(path, os.path.getsize(path) - 1)
         self.told(train(2, *arguments), re.escape(path))
+
+    def test_sets_that_do_not_go_together_are_refused(self):
+        make_folder(self.photos, 4, 1)
+        self.pack(os.path.join(self.folder, "train.pack"), "--data", "folder", "--data-dir", self.photos, "--image",
+                  "32")
+        if os.path.isdir(FASHION):
+            self.pack(os.path.join(self.folder, "test.pack"), "--data", "fashion-mnist", "--split", "test")
+            self.told(train(2, "--data", "packed", "--data-dir", self.folder, "--max-steps", "1"),
+                      "have 3 channels, those to test with 1: they are of different sets")
 
     def test_more_classes_than_the_model_has_are_refused(self):
         self.told(train(2, "--data", "synthetic", "--image", "32", "--num-classes", "2"),

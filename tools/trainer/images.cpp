@@ -29,6 +29,17 @@ Images::Images(const Options& options, int rank, int ranks) : options_(options),
   training_set_ = data::open_dataset(source);
   source.split = data::Split::test;
   test_set_ = data::open_dataset(source);
+  const int channels = training_set_->shape().channels;
+  const int test_channels = test_set_->shape().channels;
+  if (channels != test_channels) {
+    throw data::DataError("images to train with have " + std::to_string(channels) + " channels, those to test with " +
+                          std::to_string(test_channels) + ": they are of different sets");
+  }
+  if (training_set_->classes() != test_set_->classes()) {
+    throw data::DataError("images to train with are of " + std::to_string(training_set_->classes()) +
+                          " classes, those to test with of " + std::to_string(test_set_->classes()) +
+                          ": they are of different sets");
+  }
   name_ = training_set_->name();
   const int own_size = training_set_->shape().height;
   size_ = options_.image > 0 ? options_.image : own_size > 0 ? own_size : usual_size;

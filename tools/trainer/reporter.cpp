@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -50,9 +51,20 @@ Reporter::Reporter(const Options& options, Team& team, double gradient_bytes)
       gradient_bytes_(options.parallel == Parallel::none ? 0 : gradient_bytes),
       recorder_(options.steps_max == 1 ? 0 : warm_up_steps) {}
 
+/// Of files that are written at the end: better told before the training.
+void Reporter::require_folders() const {
+  for (const std::string& path : {options_.report, options_.plot, options_.trace, options_.timeline}) {
+    const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder)) {
+      throw Error("cannot write " + path + ": there is no folder " + folder.string());
+    }
+  }
+}
+
 void Reporter::begin(std::int64_t steps_planned, std::optional<std::int64_t> resumed) {
   steps_planned_ = steps_planned;
   if (team_.rank() != 0) return;
+  require_folders();
   for (const std::string& path : options_.other_reports) others_.push_back(report::scaling_point_of(path));
   const std::optional<std::uint64_t> from = resumed;
   if (!options_.plot.empty() && resumed && !options_.json.empty()) {

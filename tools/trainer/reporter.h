@@ -41,6 +41,7 @@ class Reporter {
   void tuned(const std::vector<report::TunePoint>& points, const report::TunePoint& usual);
 
  private:
+  void require_folders() const;
   void write(report::Row row);
   std::vector<std::vector<double>> gather(std::vector<double> numbers);
   report::Figures own_figures() const;

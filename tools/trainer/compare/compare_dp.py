@@ -239,7 +239,7 @@ def print_table(title, runs_of, hosts, options):
 
 
 def compare(options, place, modes, title, groups, hosts=0):
-    """Measures, and keeps the runs by `title`."""
+    """Measures, prints, and keeps the runs by `title`."""
     if options.tune is not None:
         print(f"\n{title}\n\n{place.tune()}", end="")
         return
@@ -248,7 +248,8 @@ def compare(options, place, modes, title, groups, hosts=0):
         for mode in modes:
             with tempfile.TemporaryDirectory() as folder:
                 runs_of[mode].append(place.run(mode, folder))
-    groups[title] = (hosts, runs_of)
+    groups[title] = runs_of
+    print_table(f"{options.model}, {options.image} px, batch {options.batch} a rank, {title}", runs_of, hosts, options)
 
 
 def read_options():
@@ -279,7 +280,7 @@ def read_options():
         parser.error(f"no rate {options.rate}: write 1gbit, 500mbit")
     options.flags = {}
     for row in options.also:
-        title, colon, flags = row.partition(":")
+        title, colon, flags = row.rpartition(": ")
         if not colon:
             parser.error(f"--also '{row}': write TITLE: FLAGS")
         options.flags[title.strip()] = shlex.split(flags)
@@ -300,12 +301,9 @@ def main():
             for host in hosts:
                 host.shape(options.rate)
             compare(options, OnHosts(options, hosts), modes, f"{count} hosts, links of {options.rate}", groups, count)
-    for title, (hosts, runs_of) in groups.items():
-        print_table(f"{options.model}, {options.image} px, batch {options.batch} a rank, {title}", runs_of, hosts,
-                    options)
     if options.svg and groups:
         bars = {title: {TITLES.get(mode, mode): median(runs, "images_per_s") for mode, runs in runs_of.items()}
-                for title, (_, runs_of) in groups.items()}
+                for title, runs_of in groups.items()}
         draw_bars(options.svg, "images/s, all ranks", bars)
 
 
