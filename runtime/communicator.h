@@ -32,7 +32,8 @@ class Communicator;
 struct PendingCall {
   Communicator* communicator = nullptr;
   Call call;
-  std::uint64_t turn = 0;  // from Communicator::take_turn()
+  std::uint64_t turn = 0;               // from Communicator::take_turns()
+  const void* device_scalar = nullptr;  // whoever runs the call reads its scalar from here, unless null
 };
 
 class Communicator {
@@ -48,8 +49,9 @@ class Communicator {
   virtual int rank() const noexcept = 0;
   virtual int ranks() const noexcept = 0;
   virtual int hosts() const noexcept = 0;
-  /// Fixes the place of a call in the communicator's call order.  Every taken turn must be run, in any thread.
-  virtual std::uint64_t take_turn() noexcept = 0;
+  /// Fixes the places of calls, one after another, in the communicator's call order; the first one's.  Every taken turn
+  /// must be run, in any thread.
+  virtual std::uint64_t take_turns(std::uint64_t count) noexcept = 0;
   /// The first failure (sticky), or success.  Cheap; any thread.
   virtual Status status() const noexcept = 0;
   /// The sentence of the first failure, or empty.  Any thread.
@@ -60,12 +62,12 @@ class Communicator {
   virtual Status finalize() noexcept = 0;
 };
 
-/// Runs calls to completion on this thread, all at once where they are of several communicators (a group), by the
-/// return rule of blocking calls.  `patience`: how this thread may wait.
+/// Runs calls to completion on this thread, all at once (a group), by the return rule of blocking calls.  The turns of
+/// one communicator follow each other, and its collectives precede its messages.  `patience`: how this thread may wait.
 enum class Patience { caller, worker };  // a worker never spins while computation may want the core
-Status run_calls(std::span<PendingCall> calls, Patience patience) noexcept;
+Status run_calls(std::span<const PendingCall> calls, Patience patience) noexcept;
 
-/// One call, blocking: take_turn and run_calls without the detours.
+/// One call, blocking: take_turns and run_calls without the detours.
 Status run_call(Communicator& communicator, const Call& call) noexcept;
 
 }  // namespace rondo

@@ -159,14 +159,14 @@ void Run::start() {
     s.step = 0;
     s.slice = 0;
     s.done = false;
-    s.holds_ends = a_.alone;
+    s.holds_ends = a_.alone || a_.owns_ends;
     s.replies.clear();
     if (s.strand->replies_max > 0) s.replies.reserve(s.strand->replies_max * a_.layout.slices());
-    s.lent_until.assign(s.strand->destinations.size(), 0);
+    if (!a_.continues) s.lent_until.assign(s.strand->destinations.size(), 0);
     s.blocked_on_message = nullptr;
     s.blocked_on_credit = nullptr;
     s.tickets.clear();
-    if (!a_.alone) {
+    if (!s.holds_ends) {
       for (EndOrder* end : s.strand->ends) s.tickets.push_back(end->taken++);
     }
   }
@@ -309,7 +309,9 @@ bool Run::sends_raw(const BoundStep& step) const noexcept { return step.reads_ra
 
 bool Run::advance(StrandState& s) noexcept {
   if (!s.holds_ends && !acquire(s)) return false;
-  if (s.tile == a_.layout.tiles()) return settle(s, s.strand->destinations) && flush(s) && leave(s);
+  if (s.tile == a_.layout.tiles()) {
+    return (a_.followed || (settle(s, s.strand->destinations) && flush(s))) && leave(s);
+  }
   const BoundStep& step = s.strand->steps[s.step];
   if (step.operation == Operation::wait) {
     if (!settle(s, step.to)) return false;
@@ -512,16 +514,30 @@ void end(Execution& e, const Status& status) noexcept {
   e.run = nullptr;
 }
 
+/// Calls that follow each other which one of several executions may end before the others have their turn.
+constexpr int calls_at_once_max = 8;
+
+/// Moves one execution: as far as it can if it is the only one.  True if anything moved.
+bool advance_one(Execution& e, bool only, std::size_t& left) noexcept {
+  bool moved = false;
+  for (int calls = 0; only || calls < calls_at_once_max; ++calls) {
+    moved |= e.run->progress();
+    Status status = e.run->status();
+    if (!e.run->done() && status.ok()) return moved;
+    moved = true;
+    if (status.ok() && e.feed != nullptr && e.feed->next(status)) continue;
+    end(e, status);
+    --left;
+    return true;
+  }
+  return moved;
+}
+
 /// Moves what can move; true if anything did.  Executions that ended are marked by a null run.
 bool advance_all(std::span<Execution> executions, std::size_t& left) noexcept {
   bool moved = false;
   for (Execution& e : executions) {
-    if (over(e)) continue;
-    moved |= e.run->progress();
-    if (!e.run->done() && e.run->status().ok()) continue;
-    end(e, e.run->status());
-    --left;
-    moved = true;
+    if (!over(e)) moved |= advance_one(e, executions.size() == 1, left);
   }
   return moved;
 }

@@ -106,6 +106,9 @@ struct RunArguments {
   Signature signature;
   bool may_lend = true;  // false where the pre-operator differs by rank
   bool alone = true;     // no other run of this communicator is under way in this thread
+  bool owns_ends = false;  // or none that uses the same ends
+  bool continues = false;  // after a call of one message to or from the same peer, which had `followed` set
+  bool followed = false;   // a call that continues comes next, and waits for what is lent here
 };
 
 /// Why a run cannot go on.
@@ -208,9 +211,18 @@ struct Supervision {
   const Watch* watch = nullptr;
 };
 
+/// Calls that follow each other in one run.
+class Feed {
+ public:
+  virtual ~Feed() = default;
+  /// The run is done: starts it again with the next call.  False: there is none, or, if `status` says so, it failed.
+  virtual bool next(Status& status) noexcept = 0;
+};
+
 struct Execution {
   Run* run = nullptr;
   Supervision supervision;
+  Feed* feed = nullptr;
   Status status;  // set by execute()
 };
 

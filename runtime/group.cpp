@@ -18,50 +18,68 @@ std::uint64_t scalar_bits(const void* scalar, DataType type) noexcept {
   return bits;
 }
 
-void Batch::add(ncclComm* comm, const Call& call, const void* device_scalar, bool held) {
-  calls_.reserve(calls_.size() + 1);
-  references_.push_back({comm, device_scalar, held});
-  calls_.push_back({comm->communicator, call, 0});
+bool Batch::uses(const ncclComm* comm) const noexcept {
+  return std::ranges::find(references_, comm, &Reference::comm) != references_.end();
+}
+
+Batch::Reference& Batch::reference_to(const Communicator* communicator) noexcept {
+  return *std::ranges::find_if(references_, [&](const Reference& r) { return r.comm->communicator == communicator; });
+}
+
+void Batch::refer_to(ncclComm* comm, bool held) noexcept {
+  const auto known = std::ranges::find(references_, comm, &Reference::comm);
+  if (known != references_.end()) {
+    ++known->calls;
+    return;
+  }
+  references_.push_back({comm, 1, 0, held});
   comm->references.fetch_add(1);
   if (held) comm->held.fetch_add(1);
+}
+
+void Batch::add(ncclComm* comm, const Call& call, const void* device_scalar, bool held) {
+  if (references_.size() == references_.capacity()) references_.reserve(2 * references_.size() + 1);
+  calls_.push_back({comm->communicator, call, 0, device_scalar});
+  refer_to(comm, held);
 }
 
 Batch Batch::split_messages() {
   Batch messages;
   messages.calls_.reserve(calls_.size());
-  messages.references_.reserve(calls_.size());
+  messages.references_.reserve(references_.size());
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < calls_.size(); ++i) {
-    if (calls_[i].call.kind == CollectiveKind::send_recv) {
-      messages.calls_.push_back(calls_[i]);
-      messages.references_.push_back(references_[i]);
+  for (const PendingCall& call : calls_) {
+    if (call.call.kind == CollectiveKind::send_recv) {
+      Reference& reference = reference_to(call.communicator);
+      --reference.calls;
+      messages.calls_.push_back(call);
+      messages.refer_to(reference.comm, reference.held);
     } else {
-      calls_[kept] = calls_[i];
-      references_[kept++] = references_[i];
+      calls_[kept++] = call;
     }
   }
   calls_.resize(kept);
-  references_.resize(kept);
   return messages;
 }
 
 void Batch::take_turns() noexcept {
   for (std::size_t i = 0, collectives = 0; i < calls_.size(); ++i) {
     if (calls_[i].call.kind == CollectiveKind::send_recv) continue;
-    std::rotate(calls_.begin() + collectives, calls_.begin() + i, calls_.begin() + i + 1);
-    std::rotate(references_.begin() + collectives, references_.begin() + i, references_.begin() + i + 1);
+    if (i != collectives) {
+      std::rotate(calls_.begin() + collectives, calls_.begin() + i, calls_.begin() + i + 1);
+    }
     ++collectives;
   }
-  for (std::size_t i = 0; i < calls_.size(); ++i) {
-    if (std::exchange(references_[i].held, false)) references_[i].comm->held.fetch_sub(1);
-    calls_[i].turn = calls_[i].communicator->take_turn();
+  for (Reference& reference : references_) {
+    if (std::exchange(reference.held, false)) reference.comm->held.fetch_sub(1);
+    reference.turn = reference.comm->communicator->take_turns(reference.calls);
   }
+  for (PendingCall& call : calls_) call.turn = reference_to(call.communicator).turn++;
 }
 
 Status Batch::run(Patience patience, std::string& sentence) noexcept {
-  for (std::size_t i = 0; i < calls_.size(); ++i) {
-    const void* const scalar = references_[i].device_scalar;
-    if (scalar != nullptr) calls_[i].call.scalar = scalar_bits(scalar, calls_[i].call.type);
+  for (PendingCall& call : calls_) {
+    if (call.device_scalar != nullptr) call.call.scalar = scalar_bits(call.device_scalar, call.call.type);
   }
   const Status status = run_calls(calls_, patience);
   if (!status.ok()) {
@@ -96,12 +114,12 @@ namespace {
 struct Lane {
   std::shared_ptr<Queue> queue;  // shared: another thread may destroy the stream before the group ends
   Batch batch;
-  std::vector<ncclComm*> comms;
 };
 
 /// What the thread has collected.
 struct Collected {
   std::vector<Lane> lanes;
+  Batch spare;  // an empty one, for its room
   std::vector<std::function<ncclResult_t()>> starts;
   std::vector<std::function<ncclResult_t()>> ends;
 };
@@ -145,9 +163,16 @@ void put_messages_last(std::vector<Lane>& lanes) {
     lanes.reserve(lanes.size() + 1);
     Batch messages = lanes[i].batch.split_messages();
     if (messages.empty()) continue;
-    lanes.push_back(Lane{lanes[i].queue, std::move(messages), {}});
+    lanes.push_back(Lane{lanes[i].queue, std::move(messages)});
   }
   std::erase_if(lanes, [](const Lane& lane) { return lane.batch.empty(); });
+}
+
+/// Runs a batch in this thread.
+ncclResult_t run_here(Batch& batch) {
+  std::string sentence;
+  const Status status = batch.run(Patience::caller, sentence);
+  return status.ok() ? ncclSuccess : api::fail(status.code, "ncclGroupEnd: " + sentence);
 }
 
 ncclResult_t run_lanes(std::vector<Lane> lanes) {
@@ -167,9 +192,7 @@ ncclResult_t run_lanes(std::vector<Lane> lanes) {
   ncclResult_t result = ncclSuccess;
   for (Lane& lane : lanes) {
     if (lane.queue != nullptr) continue;
-    std::string sentence;
-    const Status status = lane.batch.run(Patience::caller, sentence);
-    if (!status.ok()) result = first_failure(result, api::fail(status.code, "ncclGroupEnd: " + sentence));
+    result = first_failure(result, run_here(lane.batch));
   }
   return result;
 }
@@ -189,14 +212,13 @@ void add(ncclComm* comm, const Call& call, const void* device_scalar, std::share
     throw Error(Code::invalid_usage, "a group cannot hold inits and collectives; end the group of inits first");
   }
   std::vector<Lane>& lanes = collected.lanes;
-  const auto uses = [&](const Lane& lane) { return std::ranges::find(lane.comms, comm) != lane.comms.end(); };
+  const auto uses = [&](const Lane& lane) { return lane.batch.uses(comm); };
   const auto latest_queue = std::find_if(lanes.rbegin(), lanes.rend(), [&](auto& lane) { return lane.queue == queue; });
   const auto latest_use = std::find_if(lanes.rbegin(), lanes.rend(), uses);
   const bool fits = latest_queue != lanes.rend() && (latest_use == lanes.rend() || latest_use == latest_queue);
   Lane* lane = fits ? &*latest_queue : nullptr;
-  if (lane == nullptr) lane = &lanes.emplace_back(Lane{std::move(queue), {}, {}});
+  if (lane == nullptr) lane = &lanes.emplace_back(Lane{std::move(queue), std::move(collected.spare)});
   lane->batch.add(comm, call, device_scalar, true);
-  if (!uses(*lane)) lane->comms.push_back(comm);
 }
 
 void add(Job kind, std::function<ncclResult_t()> job) {
@@ -209,6 +231,14 @@ void add(Job kind, std::function<ncclResult_t()> job) {
 ncclResult_t end() noexcept {
   return api::guarded("ncclGroupEnd", [] {
     if (is_inner_end()) return ncclSuccess;
+    if (collected.ends.empty() && collected.lanes.size() == 1 && collected.lanes.front().queue == nullptr) {
+      Batch batch = std::move(collected.lanes.front().batch);
+      collected.lanes.clear();
+      batch.take_turns();
+      const ncclResult_t result = run_here(batch);
+      collected.spare = std::move(batch);
+      return result;
+    }
     Collected mine = std::exchange(collected, {});
     ncclResult_t result = run_jobs(mine.starts);
     result = first_failure(result, run_lanes(std::move(mine.lanes)));

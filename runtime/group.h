@@ -18,7 +18,7 @@ namespace rondo {
 
 class Queue;
 
-/// Calls that run at once, and a reference to each one's communicator, which is released after the run.
+/// Calls that run at once, and a reference to each of their communicators, which is released after the run.
 class Batch {
  public:
   Batch() = default;
@@ -30,8 +30,9 @@ class Batch {
   ~Batch() { release(); }
 
   bool empty() const noexcept { return calls_.empty(); }
-  /// `held`: counts among the references that Abort does not wait for, until take_turns().  `device_scalar`, unless
-  /// null, is read when the call runs.  Throws only before it has changed anything.
+  bool uses(const ncclComm* comm) const noexcept;
+  /// `held`: the communicator's reference counts among those that Abort does not wait for, until take_turns().
+  /// `device_scalar`, unless null, is read when the call runs.  Throws only before it has changed anything.
   void add(ncclComm* comm, const Call& call, const void* device_scalar, bool held);
   /// Takes the sends and receives out.  Throws only before it has changed anything.
   Batch split_messages();
@@ -44,16 +45,20 @@ class Batch {
  private:
   struct Reference {
     ncclComm* comm;
-    const void* device_scalar;
+    std::uint64_t calls;
+    std::uint64_t turn;  // of the next call; from take_turns() on
     bool held;
   };
   void swap(Batch& other) noexcept {
     calls_.swap(other.calls_);
     references_.swap(other.references_);
   }
+  Reference& reference_to(const Communicator* communicator) noexcept;
+  /// Counts one more call; there is room for another reference.
+  void refer_to(ncclComm* comm, bool held) noexcept;
   void release() noexcept;
   std::vector<PendingCall> calls_;
-  std::vector<Reference> references_;
+  std::vector<Reference> references_;  // one a communicator
 };
 
 /// Reads a scalar of `type` from memory.

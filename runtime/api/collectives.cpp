@@ -177,9 +177,21 @@ inline Call call_of(const Request& request) noexcept {
   });
 }
 
+/// A right call without a stream, in a group.
+[[gnu::noinline]] ncclResult_t collect(const Request& request, ncclComm_t comm) {
+  return guarded(request.name, [&] {
+    group::add(comm, call_of(request), nullptr, nullptr);
+    return ncclSuccess;
+  });
+}
+
 [[gnu::always_inline]] inline ncclResult_t run(const Request& request, ncclComm_t comm, cudaStream_t stream) {
-  if (!in_state(comm, State::ready) || stream != nullptr || group::depth > 0) [[unlikely]] {
+  if (!in_state(comm, State::ready) || stream != nullptr) [[unlikely]] {
     return run_slowly(request, comm, stream);
+  }
+  if (group::depth > 0) {
+    const bool right = static_cast<unsigned>(request.op) < ncclNumOps && request.count > 0;
+    return right && arguments_are_right(request, *comm) ? collect(request, comm) : run_slowly(request, comm, stream);
   }
   const Use use(comm);
   if (!in_state(comm, State::ready) || static_cast<unsigned>(request.op) >= ncclNumOps || request.count == 0 ||

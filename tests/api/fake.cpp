@@ -31,7 +31,7 @@ std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, 
   return std::make_unique<fake::Fake>(rank, ranks);
 }
 
-Status run_calls(std::span<PendingCall> calls, Patience patience) noexcept {
+Status run_calls(std::span<const PendingCall> calls, Patience patience) noexcept {
   {
     const std::lock_guard lock(fake::world().mutex);
     fake::world().ran.push_back({{calls.begin(), calls.end()}, std::this_thread::get_id(), patience});
@@ -45,7 +45,7 @@ Status run_calls(std::span<PendingCall> calls, Patience patience) noexcept {
 }
 
 Status run_call(Communicator& communicator, const Call& call) noexcept {
-  PendingCall pending{&communicator, call, communicator.take_turn()};
+  const PendingCall pending{&communicator, call, communicator.take_turns(1)};
   return run_calls(std::span(&pending, 1), Patience::caller);
 }
 

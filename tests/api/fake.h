@@ -46,7 +46,7 @@ class Fake final : public rondo::Communicator {
   int rank() const noexcept override { return rank_; }
   int ranks() const noexcept override { return ranks_; }
   int hosts() const noexcept override { return 1; }
-  std::uint64_t take_turn() noexcept override { return turns_.fetch_add(1); }
+  std::uint64_t take_turns(std::uint64_t count) noexcept override { return turns_.fetch_add(count); }
   rondo::Status status() const noexcept override { return {static_cast<rondo::Code>(failure_.load()), -1}; }
   std::string failure_sentence() const override { return status().ok() ? "" : "the fake failed"; }
   void abort() noexcept override { failure_ = static_cast<int>(rondo::Code::invalid_usage); }

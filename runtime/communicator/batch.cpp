@@ -1,0 +1,310 @@
+// Calls that run together: each collective is a run of its own; messages to one rank, or from it, follow each other in
+// one run, as they would on their link.
+#include <algorithm>
+#include <vector>
+
+#include "base/threads.h"
+#include "communicator/impl.h"
+
+namespace rondo {
+namespace {
+
+CommunicatorImpl& impl(Communicator& communicator) noexcept { return static_cast<CommunicatorImpl&>(communicator); }
+
+/// A communicator of a batch.
+struct Member {
+  CommunicatorImpl* communicator = nullptr;
+  std::uint64_t turns = 0;  // its calls
+  std::size_t collectives = 0;
+  std::size_t parts = 0;  // runs
+};
+
+constexpr std::uint32_t none = ~0u;
+
+/// A part of a batch: a collective, or all messages to or from one rank.
+struct Part final : Feed {
+  CommunicatorImpl* communicator = nullptr;
+  PreparedRun* prepared = nullptr;  // null: it could not begin
+  const PendingCall* calls = nullptr;
+  const std::uint32_t* following = nullptr;  // for each call: the next one of its part, or none
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  std::uint32_t index = 0;  // among the collectives of its communicator
+  Place place;
+
+  const Call& call(std::uint32_t at) const noexcept { return calls[at].call; }
+  bool is_collective() const noexcept { return call(first).kind != CollectiveKind::send_recv; }
+  const Run* run() const noexcept { return prepared != nullptr ? &prepared->run : nullptr; }
+  /// Whether a message belongs here.
+  bool takes(const PendingCall& next) const noexcept {
+    const Call& own = call(first);
+    return communicator == next.communicator && own.kind == next.call.kind && own.receives == next.call.receives &&
+           own.root == next.call.root && own.peer == next.call.peer;
+  }
+  /// The run that is for its first call.
+  PreparedRun& run_of_first() {
+    const Call& own = call(first);
+    return is_collective() ? communicator->collective_run(own, index, place.alone) : communicator->message_run(own);
+  }
+  /// Starts the run with the first call.  Throws Error.
+  template <typename Together>
+  void begin(Together&& together) {
+    PreparedRun& run = run_of_first();
+    if (!run.serves(call(first))) communicator->lay_out(run, call(first), together());
+    place.followed = following[first] != none;
+    communicator->begin(run, call(first), place);
+    prepared = &run;
+  }
+  bool next(Status& status) noexcept override;
+};
+
+/// Runs `action` for a part; what it throws fails the communicator and is the part's status.
+template <typename Action>
+void guard(CommunicatorImpl& communicator, Status& status, Action&& action) noexcept {
+  try {
+    action();
+  } catch (const Error& error) {
+    communicator.fail(error);
+    status = {error.code(), -1};
+  } catch (const std::exception& error) {
+    communicator.fail(Error(Code::system_error, std::string("no memory for a call: ") + error.what()));
+    status = {Code::system_error, -1};
+  }
+}
+
+bool Part::next(Status& status) noexcept {
+  first = following[first];
+  if (first == none) return false;
+  const Call& next = call(first);
+  if (!prepared->serves(next)) {
+    guard(*communicator, status, [&] { communicator->lay_out(*prepared, next, {}); });  // the links are there
+    if (!status.ok()) return false;
+  }
+  place.continues = true;
+  place.followed = following[first] != none;
+  communicator->begin(*prepared, next, place);
+  return true;
+}
+
+/// What a batch needs to run; kept from batch to batch of a thread.
+struct Room {
+  std::vector<Member> members;
+  std::vector<Part> parts;
+  std::vector<Execution> executions;     // one a part
+  std::vector<std::uint32_t> following;  // one a call
+
+  void clear() noexcept {
+    members.clear();
+    parts.clear();
+    executions.clear();
+    following.clear();
+  }
+  Member& member(CommunicatorImpl& communicator) noexcept {
+    return *std::ranges::find(members, &communicator, &Member::communicator);
+  }
+};
+
+/// The ranks of `communicator`'s world for which a batch has calls.
+std::vector<int> ranks_among(std::span<const Member> members, const CommunicatorImpl& communicator) {
+  std::vector<int> ranks;
+  for (const Member& member : members) {
+    if (member.communicator->same_world(communicator)) ranks.push_back(member.communicator->rank());
+  }
+  return ranks;
+}
+
+/// Whether nobody ends before all have begun.
+bool needs_all(const Run& run) noexcept {
+  switch (static_cast<CollectiveKind>(run.signature().collective)) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all: return true;
+    default: return false;
+  }
+}
+
+/// Sees that a call waits for a rank of this very process that no thread is there to call for.
+class Stranded final : public Watch {
+ public:
+  explicit Stranded(const Room& room) noexcept : room_(room) {}
+  Status hopeless(const Run& run) const noexcept override {
+    const auto part = std::ranges::find(room_.parts, &run, &Part::run);
+    if (part == room_.parts.end() || part->communicator->siblings().empty() || !threads::only_this_one_acts()) {
+      return {};
+    }
+    try {
+      const std::vector<int> here = ranks_among(room_.members, *part->communicator);
+      const std::vector<int> waits_for = run.waits_for();
+      for (const int sibling : part->communicator->siblings()) {
+        if (std::ranges::find(here, sibling) != here.end()) continue;
+        const bool needed = needs_all(run) || std::ranges::find(waits_for, sibling) != waits_for.end();
+        if (needed) return {Code::invalid_usage, sibling};
+      }
+    } catch (const std::exception&) {
+      // No memory to look: the deadline of every wait is still there.
+    }
+    return {};
+  }
+
+ private:
+  const Room& room_;
+};
+
+WaitStyle style_of(const Room& room, Patience patience) noexcept {
+  if (patience == Patience::worker) return WaitStyle::polite;
+  const auto spins = [](const Member& m) { return m.communicator->wait_style() == WaitStyle::spin; };
+  return std::ranges::all_of(room.members, spins) ? WaitStyle::spin : WaitStyle::yield;
+}
+
+/// Waits for the turns of all calls, and divides them into parts.
+void take_up(Room& room, std::span<const PendingCall> calls) {
+  room.clear();
+  room.parts.reserve(calls.size());
+  room.following.assign(calls.size(), none);
+  std::size_t at = 0;  // among members: mostly that of the call before
+  for (std::uint32_t i = 0; i < calls.size(); ++i) {
+    CommunicatorImpl& communicator = impl(*calls[i].communicator);
+    if (at >= room.members.size() || room.members[at].communicator != &communicator) {
+      const auto known = std::ranges::find(room.members, &communicator, &Member::communicator);
+      at = static_cast<std::size_t>(known - room.members.begin());
+      if (known == room.members.end()) {
+        room.members.push_back({.communicator = &communicator});
+        if (!communicator.wait_for_turn(calls[i].turn)) {
+          communicator.fail(Error(Code::timeout, "timed out waiting for earlier calls on this communicator"));
+        }
+      }
+    }
+    Member& member = room.members[at];
+    ++member.turns;
+    const bool message = calls[i].call.kind == CollectiveKind::send_recv;
+    if (message && communicator.status().ok()) {
+      std::size_t& mark = communicator.mark_of(calls[i].call);  // perhaps of a batch before
+      if (mark < room.parts.size() && room.parts[mark].takes(calls[i])) {
+        Part& part = room.parts[mark];
+        room.following[part.last] = i;
+        part.last = i;
+        continue;
+      }
+      mark = room.parts.size();
+    }
+    Part part;
+    part.communicator = &communicator;
+    part.calls = calls.data();
+    part.following = room.following.data();
+    part.first = part.last = i;
+    if (!message) part.index = static_cast<std::uint32_t>(member.collectives++);
+    ++member.parts;
+    room.parts.push_back(part);
+  }
+}
+
+/// Begins every part whose communicator is well; one that can't begin has no run, and its status.  The links of all are
+/// wanted before any is waited for: their other ends may be here, or wait for links of one another.
+void begin(Room& room) {
+  room.executions.resize(room.parts.size());
+  for (Part& part : room.parts) {
+    const Member& member = room.member(*part.communicator);
+    part.place.alone = member.parts == 1;
+    part.place.owns_ends = member.parts == 1 || member.collectives == 0;
+  }
+  if (room.parts.size() > 1) {
+    for (std::size_t i = 0; i < room.parts.size(); ++i) {
+      Part& part = room.parts[i];
+      if (!part.communicator->status().ok()) continue;
+      guard(*part.communicator, room.executions[i].status, [&] {
+        const Call& call = part.call(part.first);
+        if (!part.run_of_first().serves(call)) part.communicator->want_links(call);
+      });
+    }
+  }
+  for (std::size_t i = 0; i < room.parts.size(); ++i) {
+    Part& part = room.parts[i];
+    Execution& execution = room.executions[i];
+    execution.supervision = part.communicator->supervision();
+    if (execution.status = part.communicator->status(); !execution.status.ok()) continue;
+    guard(*part.communicator, execution.status, [&] {
+      part.begin([&] { return ranks_among(room.members, *part.communicator); });
+      execution.run = &part.prepared->run;
+      if (part.place.followed) execution.feed = &part;
+    });
+  }
+}
+
+Status run_batch(Room& room, std::span<const PendingCall> calls, Patience patience) noexcept {
+  take_up(room, calls);
+  begin(room);
+  std::chrono::nanoseconds wait = std::chrono::hours(24 * 365);
+  const Stranded watch(room);
+  for (std::size_t i = 0; i < room.parts.size(); ++i) {
+    const CommunicatorImpl& communicator = *room.parts[i].communicator;
+    wait = std::min(wait, communicator.patience());
+    const bool watched = patience == Patience::caller && !communicator.siblings().empty();
+    if (watched) room.executions[i].supervision.watch = &watch;
+  }
+  Waiter waiter(style_of(room, patience), control::doorbell(), wait);
+  execute(room.executions, waiter);
+  Status first;
+  for (std::size_t i = 0; i < room.parts.size(); ++i) {
+    const Part& part = room.parts[i];
+    const Status status = room.executions[i].status;
+    if (!status.ok() && part.prepared != nullptr) part.communicator->fail(part.prepared->run, status);
+    if (first.ok() && !status.ok()) first = part.communicator->status();
+  }
+  for (const Member& member : room.members) member.communicator->end_turns(member.turns);
+  return first;
+}
+
+/// Runs a call alone, in a process that has other ranks of its communicator.
+[[gnu::noinline]] void execute_watched(CommunicatorImpl& communicator, PreparedRun& prepared, Execution& execution,
+                                       Waiter& waiter) noexcept {
+  Room room;
+  room.members.push_back({.communicator = &communicator});
+  room.parts.emplace_back();
+  room.parts.back().communicator = &communicator;
+  room.parts.back().prepared = &prepared;
+  const Stranded watch(room);
+  execution.supervision.watch = &watch;
+  execute(std::span(&execution, 1), waiter);
+}
+
+/// A call like an earlier one, with nothing before it and nothing wrong: the path of small messages.  False: take the
+/// other one.
+bool run_again(CommunicatorImpl& communicator, const Call& call, std::uint64_t turn, Status& status) noexcept {
+  if (!communicator.has_turn(turn)) return false;
+  PreparedRun* const prepared = communicator.find_run(call);
+  if (prepared == nullptr || !communicator.status().ok()) return false;
+  communicator.begin(*prepared, call, {});
+  Execution execution{&prepared->run, communicator.supervision(), nullptr, {}};
+  Waiter waiter(communicator.wait_style(), communicator.doorbell(), communicator.patience());
+  if (communicator.siblings().empty()) [[likely]] {
+    execute(std::span(&execution, 1), waiter);
+  } else {
+    execute_watched(communicator, *prepared, execution, waiter);
+  }
+  if (!execution.status.ok()) [[unlikely]] {
+    communicator.fail(prepared->run, execution.status);
+    execution.status = communicator.status();
+  }
+  status = execution.status;
+  communicator.end_turns(1);
+  return true;
+}
+
+}  // namespace
+
+Status run_calls(std::span<const PendingCall> calls, Patience patience) noexcept {
+  thread_local Room room;
+  return run_batch(room, calls, patience);
+}
+
+Status run_call(Communicator& communicator, const Call& call) noexcept {
+  CommunicatorImpl& self = impl(communicator);
+  const std::uint64_t turn = self.take_turns(1);
+  if (Status status; run_again(self, call, turn, status)) return status;
+  const PendingCall pending{&communicator, call, turn};
+  Room room;
+  return run_batch(room, std::span(&pending, 1), Patience::caller);
+}
+
+}  // namespace rondo

@@ -1,0 +1,188 @@
+// The communicator behind ../communicator.h: what its two files share.  communicator.cpp: calls become plans bound to
+// links, failures become sentences.  batch.cpp: calls that run together.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "communicator.h"
+#include "communicator/choice.h"
+#include "communicator/make.h"
+#include "communicator/peers.h"
+#include "communicator/prepared.h"
+#include "control/fork_guard.h"
+#include "executor.h"
+#include "plan/plan.h"
+
+namespace rondo {
+
+/// How a run stands to others of its batch: see RunArguments.
+struct Place {
+  bool alone = true;
+  bool owns_ends = false;
+  bool continues = false;
+  bool followed = false;
+};
+
+class CommunicatorImpl final : public Communicator {
+ public:
+  CommunicatorImpl(const control::Membership& membership, Parts parts, const Options& options,
+                   control::Deadline deadline);
+  ~CommunicatorImpl() override { (void)finalize(); }
+
+  int rank() const noexcept override { return peers_.rank(); }
+  int ranks() const noexcept override { return peers_.ranks(); }
+  int hosts() const noexcept override { return hosts_; }
+  std::uint64_t take_turns(std::uint64_t count) noexcept override {
+    return turns_taken_.fetch_add(count, std::memory_order_relaxed);
+  }
+  Status status() const noexcept override {
+    // A forked child has the links' memory too: a call of its would pass for its parent's.
+    if (control::ForkGuard::forked()) [[unlikely]]
+      return {Code::invalid_usage, -1};
+    return {static_cast<Code>(peers_.failed().load()), -1};
+  }
+  std::string failure_sentence() const override;
+  void abort() noexcept override;
+  Status finalize() noexcept override;
+
+  WaitStyle wait_style() const noexcept { return style_; }
+  std::chrono::nanoseconds patience() const noexcept { return patience_; }
+  Supervision supervision() const noexcept { return {&peers_.failed()}; }
+  const std::vector<int>& siblings() const noexcept { return peers_.siblings(); }
+  bool same_world(const CommunicatorImpl& other) const noexcept {
+    return peers_.membership().communicator == other.peers_.membership().communicator;
+  }
+  Doorbell& doorbell() const noexcept { return doorbell_; }
+
+  /// Whether every call before `turn` is over.
+  bool has_turn(std::uint64_t turn) const noexcept { return turns_done_.load(std::memory_order_acquire) == turn; }
+  /// Blocks until they are.  False: that took too long.
+  bool wait_for_turn(std::uint64_t turn) noexcept;
+  /// Only whoever has the turn ends it.
+  void end_turns(std::uint64_t count) noexcept;
+
+  // ---- for whoever has the turn
+
+  /// The run of a collective alone, or of a batch's `index`-th; of all messages to or from one rank.  May throw
+  /// std::bad_alloc.
+  PreparedRun& collective_run(const Call& call, std::size_t index, bool alone) {
+    if (alone) return recent_.take(call);
+    while (runs_.size() <= index) runs_.push_back(std::make_unique<PreparedRun>());
+    return *runs_[index];
+  }
+  PreparedRun& message_run(const Call& call) {
+    std::unique_ptr<PreparedRun>& run = messages_of(call).run;
+    if (run == nullptr) run = std::make_unique<PreparedRun>();
+    return *run;
+  }
+  /// A run that serves a call alone, or null.
+  PreparedRun* find_run(const Call& call) noexcept {
+    if (call.kind != CollectiveKind::send_recv) [[likely]]
+      return recent_.find(call);
+    PreparedRun* const run = messages_of(call).run.get();
+    return run != nullptr && run->serves(call) ? run : nullptr;
+  }
+  /// A number of the caller's for all messages to or from one rank.
+  std::size_t& mark_of(const Call& call) noexcept { return messages_of(call).mark; }
+
+  /// Starts opening the links that `call` needs.
+  void want_links(const Call& call);
+  /// Makes a run serve `call`.  `together`: the siblings whose calls this thread makes, too.  Throws Error: no link, no
+  /// memory.
+  void lay_out(PreparedRun& prepared, const Call& call, std::span<const int> together);
+  /// Starts a run that serves `call`.
+  void begin(PreparedRun& prepared, const Call& call, Place place) noexcept {
+    RunArguments& a = prepared.run.arguments();
+    a.in = static_cast<const std::byte*>(call.in);
+    a.out = static_cast<std::byte*>(call.out);
+    a.reduction.scalar = call.scalar;
+    a.signature.call = number(call);
+    a.alone = place.alone;
+    a.owns_ends = place.owns_ends;
+    a.continues = place.continues;
+    a.followed = place.followed;
+    prepared.run.start();
+  }
+
+  /// Turns the failure of a run into the communicator's, with a sentence.
+  void fail(const Run& run, Status status) noexcept;
+  void fail(const Error& error) noexcept { peers_.fail(error.code(), error.what(), true); }
+
+ private:
+  /// All messages to one rank, or from it.
+  struct Messages {
+    std::uint32_t begun = 0;
+    std::size_t mark = 0;
+    std::unique_ptr<PreparedRun> run;  // none before the first
+  };
+  Messages& messages_of(const Call& call) noexcept {
+    return call.receives ? messages_[call.root][1] : messages_[call.peer][0];
+  }
+
+  /// The call's number, the same on all ranks that take part: among collectives, or among the messages of two ranks.
+  std::uint32_t number(const Call& call) noexcept {
+    if (call.kind != CollectiveKind::send_recv) [[likely]]
+      return collectives_++;
+    return messages_of(call).begun++;
+  }
+
+  /// Once per communicator: what was agreed and what it will use.
+  void announce() const;
+
+  /// Kind; algorithm, or a message's side; root, or a message's other rank.
+  using ProgramKey = std::tuple<CollectiveKind, int, int>;
+  enum Side : int { receives, sends, lends };  // of a message
+
+  /// Which program a call needs.
+  struct Blueprint {
+    ProgramKey key;
+    const plan::Schedule* schedule = nullptr;  // null: one side of a send and a receive
+    std::string_view reason;
+    plan::Cut cut;
+  };
+
+  /// Of the larger of a rank's buffers.
+  std::uint64_t bytes_of(const Call& call) const noexcept;
+  Blueprint choose(const Call& call) const;
+  plan::Plan draw(const Blueprint& blueprint, const Call& call) const;
+  const Program& bind(const Blueprint& blueprint, const Call& call, std::span<const int> together);
+
+  const Reducer& reducer_;
+  const plan::Topology topology_;
+  const int hosts_;
+  const Chooser chooser_;
+  const std::string transports_;  // in words
+  Peers peers_;
+  const std::chrono::nanoseconds patience_;
+  const WaitStyle style_;
+  const std::string name_;
+  Doorbell& doorbell_;
+
+  std::atomic<std::uint64_t> turns_taken_{0};
+  alignas(limits::cache_line_bytes) std::atomic<std::uint64_t> turns_done_{0};
+  std::atomic<int> turn_waiters_{0};
+  std::mutex turn_mutex_;
+  std::condition_variable turn_changed_;
+  // Used by whoever has the turn.
+  std::vector<std::unique_ptr<PreparedRun>> runs_;  // of collectives in a group
+  RecentRuns recent_;                               // of collectives alone
+  std::map<ProgramKey, std::unique_ptr<Program>> programs_;
+  std::uint32_t collectives_ = 0;                                                              // begun
+  std::vector<std::array<Messages, 2>> messages_ = std::vector<std::array<Messages, 2>>(ranks());  // to, from
+
+  std::mutex finalize_mutex_;
+  bool finalized_ = false;
+};
+
+}  // namespace rondo
