@@ -89,7 +89,7 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
         operand.peer = peer;
         if (peer != plan::here) {
           operand.link = &links.receive_end(peer, strand.lane);
-          if (operand.link->polled()) add_distinct(bound.polled_receivers, *operand.link);
+          add_distinct(bound.receivers, *operand.link);
           add_distinct(bound.ends, links.receive_order(peer, strand.lane));
           if (step.reply) {
             operand.reverse = &links.send_end(peer, strand.lane);
@@ -109,7 +109,7 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
         add_distinct(bound.ends, links.send_order(peer, strand.lane));
         if (awaits_reply) {
           to.reverse = &links.receive_end(peer, strand.lane);
-          if (to.reverse->polled()) add_distinct(bound.polled_receivers, *to.reverse);
+          add_distinct(bound.receivers, *to.reverse);
           add_distinct(bound.ends, links.receive_order(peer, strand.lane));
           ++bound.replies_max;
         }
@@ -129,6 +129,9 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
     for (BoundStep& b : bound.steps) b.only_receipt = brings_only(b, bound);
     for (SendEnd* sender : bound.senders) {
       if (sender->polled()) bound.polled_senders.push_back(sender);
+    }
+    for (ReceiveEnd* receiver : bound.receivers) {
+      if (receiver->polled()) bound.polled_receivers.push_back(receiver);
     }
     polled_ = polled_ || !bound.polled_senders.empty() || !bound.polled_receivers.empty();
     if (!bound.steps.empty()) strands_.push_back(std::move(bound));
@@ -195,6 +198,14 @@ bool Run::progress() noexcept {
     if (!moved && a_.program->polled()) poll(s);
   }
   return moved;
+}
+
+bool Run::help() noexcept {
+  for (std::size_t i = 0; i < a_.program->strands().size(); ++i) {
+    const StrandState& s = strands_[i];
+    if (!s.done && s.blocked_on_credit != nullptr && s.blocked_on_credit->help()) return true;
+  }
+  return false;
 }
 
 std::byte* Run::base(Space space) const noexcept {
@@ -487,7 +498,7 @@ void Run::stop() noexcept {
     const StrandState& s = strands_[i];
     if (s.done || !s.holds_ends) continue;
     for (SendEnd* sender : s.strand->polled_senders) sender->stop();
-    for (ReceiveEnd* receiver : s.strand->polled_receivers) receiver->stop();
+    for (ReceiveEnd* receiver : s.strand->receivers) receiver->stop();
   }
 }
 
@@ -499,105 +510,6 @@ void Run::add_wakeups(Wakeups& wakeups) const noexcept {
     if (s.blocked_on_credit != nullptr && !s.blocked_on_credit->polled()) wakeups.miss();
     for (const SendEnd* sender : s.strand->polled_senders) sender->add_wakeups(wakeups);
     for (const ReceiveEnd* receiver : s.strand->polled_receivers) receiver->add_wakeups(wakeups);
-  }
-}
-
-// ---------------------------------------------------------------- waiting
-
-namespace {
-
-bool over(const Execution& e) noexcept { return e.run == nullptr; }
-
-void end(Execution& e, const Status& status) noexcept {
-  if (!status.ok()) e.run->stop();
-  e.status = status;
-  e.run = nullptr;
-}
-
-/// Calls that follow each other which one of several executions may end before the others have their turn.
-constexpr int calls_at_once_max = 8;
-
-/// Moves one execution: as far as it can if it is the only one.  True if anything moved.
-bool advance_one(Execution& e, bool only, std::size_t& left) noexcept {
-  bool moved = false;
-  for (int calls = 0; only || calls < calls_at_once_max; ++calls) {
-    moved |= e.run->progress();
-    Status status = e.run->status();
-    if (!e.run->done() && status.ok()) return moved;
-    moved = true;
-    if (status.ok() && e.feed != nullptr && e.feed->next(status)) continue;
-    end(e, status);
-    --left;
-    return true;
-  }
-  return moved;
-}
-
-/// Moves what can move; true if anything did.  Executions that ended are marked by a null run.
-bool advance_all(std::span<Execution> executions, std::size_t& left) noexcept {
-  bool moved = false;
-  for (Execution& e : executions) {
-    if (!over(e)) moved |= advance_one(e, executions.size() == 1, left);
-  }
-  return moved;
-}
-
-/// Ends executions whose communicator failed or whose peer can bring nothing more, and, before a sleep, those of which
-/// a watch says that nothing can come; true if any did.
-bool end_failed(std::span<Execution> executions, std::size_t& left, bool sleepy = false) noexcept {
-  bool ended = false;
-  for (Execution& e : executions) {
-    if (over(e)) continue;
-    Status status{static_cast<Code>(e.supervision.failed->load(std::memory_order_acquire)), -1};
-    if (status.ok()) {
-      status = e.run->blocked_status();
-      // What the peer sent before it left may have come in after the last look.
-      if (!status.ok() && (e.run->progress() || !e.run->status().ok())) continue;
-    }
-    if (status.ok() && sleepy && e.supervision.watch != nullptr) status = e.supervision.watch->hopeless(*e.run);
-    if (status.ok()) continue;
-    end(e, status);
-    --left;
-    ended = true;
-  }
-  return ended;
-}
-
-Waiter::Sleep sleep_of(std::span<const Execution> executions) noexcept {
-  auto sleep = Waiter::Sleep::until_rung;
-  for (const Execution& e : executions) {
-    if (over(e)) continue;
-    if (e.run->polled()) return Waiter::Sleep::napping;
-    if (e.supervision.watch != nullptr) sleep = Waiter::Sleep::looking_up;
-  }
-  return sleep;
-}
-
-}  // namespace
-
-void execute(std::span<Execution> executions, Waiter& waiter) noexcept {
-  const auto running = [](const Execution& execution) { return !over(execution); };
-  auto left = static_cast<std::size_t>(std::count_if(executions.begin(), executions.end(), running));
-  waiter.moved();
-  waiter.sleep_as(sleep_of(executions));
-  while (left > 0) {
-    const bool moved = advance_all(executions, left);
-    if (moved) {
-      waiter.moved();
-      continue;
-    }
-    if (waiter.unhurried() && end_failed(executions, left)) continue;
-    const auto look = [&]() noexcept { return advance_all(executions, left) || end_failed(executions, left, true); };
-    const auto collect = [&](Wakeups& wakeups) noexcept {
-      for (const Execution& e : executions) {
-        if (!over(e)) e.run->add_wakeups(wakeups);
-      }
-    };
-    if (waiter.turn(look, collect)) continue;
-    for (Execution& e : executions) {
-      if (!over(e)) end(e, {Code::timeout, -1});
-    }
-    return;
   }
 }
 

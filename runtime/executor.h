@@ -71,6 +71,7 @@ struct BoundStrand {
   std::vector<Destination> destinations;  // distinct
   std::vector<EndOrder*> ends;            // distinct
   std::vector<SendEnd*> senders;          // distinct: flushed before the strand ends
+  std::vector<ReceiveEnd*> receivers;     // distinct
   std::vector<SendEnd*> polled_senders;   // of them, those that move only when asked
   std::vector<ReceiveEnd*> polled_receivers;
   int replies_max = 0;  // declined lends awaiting a reply, at the most, in slices per m
@@ -104,8 +105,8 @@ struct RunArguments {
   Reduction reduction;
   ReduceFunction reduce = nullptr;
   Signature signature;
-  bool may_lend = true;  // false where the pre-operator differs by rank
-  bool alone = true;     // no other run of this communicator is under way in this thread
+  bool may_lend = true;    // false where the pre-operator differs by rank
+  bool alone = true;       // no other run of this communicator is under way in this thread
   bool owns_ends = false;  // or none that uses the same ends
   bool continues = false;  // after a call of one message to or from the same peer, which had `followed` set
   bool followed = false;   // a call that continues comes next, and waits for what is lent here
@@ -131,6 +132,8 @@ class Run {
   RunArguments& arguments() noexcept { return a_; }
   /// Moves every strand as far as it can.  True if anything moved.
   bool progress() noexcept;
+  /// For a thread that has nothing else to do: does a part of what brings releases that the run waits for.
+  bool help() noexcept;
   bool done() const noexcept { return strands_left_ == 0; }
   bool polled() const noexcept { return a_.program->polled(); }
   const Status& status() const noexcept { return status_; }  // not ok: the run is over and its links are unusable

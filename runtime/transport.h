@@ -86,12 +86,14 @@ class SendEnd {
   /// If polled(): adds what tells that flush() can do something; nothing where nothing is queued.
   virtual void add_wakeups(Wakeups& wakeups) const noexcept { (void)wakeups; }
   /// The end's user gives up in the middle of its use: from the return on nothing of its memory is touched any more,
-  /// and the end is of no further use.  May wait for a system call of another thread.
+  /// and the end is of no further use.  May wait for a system call of another thread or of the peer.
   virtual void stop() noexcept {}
   /// Messages sent, and messages the receiver released (or the kernel took), since the link opened.  released() may
   /// lag where the last ones released were small and not lent.
   virtual std::uint64_t sent() const noexcept = 0;
   virtual std::uint64_t released() noexcept = 0;
+  /// For a strand that waits for a credit or a release: does a part of what brings it.  True if it did something.
+  virtual bool help() noexcept { return false; }
   virtual int capacity() const noexcept = 0;
   virtual std::size_t slot_bytes() const noexcept = 0;
   virtual Status status() const noexcept = 0;

@@ -12,13 +12,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <thread>
 
 #include "base/doorbell.h"
 #include "base/limits.h"
+#include "shared_copy.h"
 #include "transport.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -89,6 +92,7 @@ struct RingHead {
   std::uintptr_t messages_key = reinterpret_cast<std::uintptr_t>(headers);  // see tell_release
   std::uintptr_t releases_key = reinterpret_cast<std::uintptr_t>(&headers[1]);
   alignas(limits::cache_line_bytes) std::atomic<std::uint32_t> released{0};
+  SharedCopy shared_copy;
 };
 template <std::size_t bytes>
 struct RingOf : RingHead {
@@ -108,9 +112,6 @@ struct RingView {
   std::byte* payload(std::size_t slot) const noexcept { return payloads + slot * slot_bytes; }
 };
 
-/// Messages lent by address that are copied in one call, as a call costs about 3 us besides its bytes.  They are
-/// released together, after the last; the sender keeps the credits that every plan is proved with.
-inline constexpr int copies_max = 16;
 static_assert(limits::headers - copies_max >= limits::credits);
 /// Of these, those that are not copied to where they belong, but to a room in the receiver's cache.
 inline constexpr int rooms_max = 2;
@@ -124,28 +125,6 @@ inline constexpr std::size_t fetched_bytes_max = 8 * 1024;
 inline constexpr std::uint64_t releases_untold_max = limits::headers / 4;
 static_assert(limits::headers - releases_untold_max >= limits::credits);
 
-/// One message of a copy between two processes.
-struct Copy {
-  std::byte* here = nullptr;
-  std::uint64_t there = 0;
-  std::size_t bytes = 0;
-};
-
-/// Finds memory that the peer can reach.  All calls are noexcept and quick; one lender serves one connection.
-class Lender {
- public:
-  virtual ~Lender() = default;
-  /// Whether the peer can reach any memory of this process by its address, and gains by it for this many bytes.
-  virtual bool reachable_by_address(std::size_t bytes) const noexcept = 0;
-  /// Copies from and to the peer's memory by address, at most copies_max; false: it can't be reached (any more).
-  virtual bool read(std::span<const Copy> copies) noexcept = 0;
-  virtual bool write(std::span<const Copy> copies) noexcept = 0;
-  /// The region and offset by which the peer can reach `bytes` at `data`; false where it can't (yet).
-  virtual bool find(const void* data, std::size_t bytes, std::uint32_t& region, std::uint64_t& offset) noexcept = 0;
-  /// The peer's memory, mapped here; null if it isn't.
-  virtual std::byte* at(std::uint32_t region, std::uint64_t offset) noexcept = 0;
-};
-
 /// What the two ends of one rank tell each other: what was released, so that an answer carries the release of what it
 /// answers and nobody has to fetch the counter; and which slots the rank may fill.
 ///
@@ -157,6 +136,7 @@ class Lender {
 struct Acknowledged {
   std::uint32_t here = 0;   // messages of the incoming link that this rank has released
   std::uint32_t there = 0;  // messages of the outgoing link that the peer has released, as its last message said
+  bool lends = false;       // this rank lends by address, and does not know yet that all is released
 
   /// Room for one message that needs a slot.
   struct Place {
@@ -278,6 +258,8 @@ class Sender final : public SendEnd {
       kind |= by_address;
       range.offset = reinterpret_cast<std::uintptr_t>(source);
       range.reply_offset = reinterpret_cast<std::uintptr_t>(reply);
+      by_address_until_ = sent_ + 1;
+      acknowledged_.lends = true;
     }
     std::memcpy(ring_.head.headers[sent_ % limits::headers].payload, &range, sizeof range);
     acknowledged_.reserved = false;
@@ -290,6 +272,11 @@ class Sender final : public SendEnd {
     advance_to(ring_.head.released.load(std::memory_order_acquire));
     tell_acquire(ring_.head.releases_key);
     return released_;
+  }
+  bool help() noexcept override {
+    if (!acknowledged_.lends || !ring_.head.shared_copy.write_part(*peer_.lender)) return false;
+    ring(*peer_.doorbell);
+    return true;
   }
   int capacity() const noexcept override { return limits::credits; }
   std::size_t slot_bytes() const noexcept override { return ring_.slot_bytes; }
@@ -328,7 +315,9 @@ class Sender final : public SendEnd {
   /// Either count may be the older one.
   void advance_to(std::uint32_t count) noexcept {
     const std::uint32_t step = count - static_cast<std::uint32_t>(released_);
-    if (step <= limits::headers) released_ += step;
+    if (step > limits::headers) return;
+    released_ += step;
+    acknowledged_.lends = released_ < by_address_until_;
   }
 
   const RingView ring_;
@@ -336,6 +325,7 @@ class Sender final : public SendEnd {
   Acknowledged& acknowledged_;
   std::uint64_t sent_;
   std::uint64_t released_;
+  std::uint64_t by_address_until_ = 0;  // released() from which on nothing is lent by address
 };
 
 class Receiver final : public ReceiveEnd {
@@ -371,7 +361,7 @@ class Receiver final : public ReceiveEnd {
     named_ = 0;
     if (read_ != 0) {
       if (++opened_ < read_) return;
-      if (!give_back_copies()) lost();
+      if (!give_back_copies()) (void)lost();
     }
     acknowledged_.here = static_cast<std::uint32_t>(received_);
     const bool small = !message_.lent && message_.bytes <= limits::inline_bytes;
@@ -384,6 +374,16 @@ class Receiver final : public ReceiveEnd {
     tell_release(ring_.head.releases_key);
     ring_.head.released.store(acknowledged_.here, std::memory_order_release);
     ring(*peer_.doorbell);
+  }
+
+  void stop() noexcept override {
+    if (shared_bytes_ == 0) return;
+    SharedCopy& shared = ring_.head.shared_copy;
+    const std::uint64_t taken = shared.withdraw(shared_bytes_);
+    for (int ms = 0; ms < limits::stop_timeout_ms && status().ok(); ++ms) {
+      if (shared.outcome(taken) != SharedCopy::Outcome::unfinished) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
   }
 
   Status status() const noexcept override {
@@ -411,7 +411,6 @@ class Receiver final : public ReceiveEnd {
       const bool inside = message_.bytes <= limits::inline_bytes;
       message_.data = inside ? header.payload : slot(word >> slot_shift & slot_mask);
     } else if (!borrow(header, (word & by_address) != 0)) {
-      lost();
       return nullptr;
     }
     peeked_ = true;
@@ -424,20 +423,22 @@ class Receiver final : public ReceiveEnd {
   }
 
   /// Finds what the message lends: mapped, or by address (read into the landing, and the reply written from there).
+  /// False: it is not all there yet, or the peer is lost.
   bool borrow(const Header& header, bool addresses) noexcept {
     LentRange range;
     std::memcpy(&range, header.payload, sizeof range);
     if (!addresses) {
       message_.data = peer_.lender->at(range.region, range.offset);
       if (message_.offers_reply) message_.reply = peer_.lender->at(range.reply_region, range.reply_offset);
-      return message_.data != nullptr;
+      return message_.data != nullptr || lost();
     }
     if (landing_ == nullptr) {
       message_.data = reinterpret_cast<const std::byte*>(range.offset);
       message_.reply = reinterpret_cast<std::byte*>(range.reply_offset);
       return true;
     }
-    if (read_ == 0 && !read_copies()) return false;
+    if (read_ == 0 && !read_copies()) return lost();
+    if (shared_bytes_ > 0 && !finish_shared()) return false;
     message_.data = copies_[opened_].here;
     if (message_.offers_reply) message_.reply = copies_[opened_].here;
     return true;
@@ -447,6 +448,7 @@ class Receiver final : public ReceiveEnd {
   /// into the landing.  What waits for a reply is changed before it is stored, and raw elements still are to be.
   bool read_copies() noexcept {
     int rooms = 0;
+    std::size_t total = 0;
     while (read_ < copies_max && (read_ == 0 || arrived(received_ + read_))) {
       const Header& header = header_of(received_ + read_);
       if ((header.bytes_and_kind & by_address) == 0) break;
@@ -459,9 +461,28 @@ class Receiver final : public ReceiveEnd {
       if (!named && (rooms == rooms_max || (named_ > 0 && read_ > 0))) break;
       copies_[read_] = {named ? landings_[read_].here : landing_ + rooms++ * limits::slot_bytes, range.offset, bytes};
       replies_[read_] = (word & offers_reply) != 0 ? range.reply_offset : 0;
+      total += bytes;
       ++read_;
     }
-    return peer_.lender->read(std::span(copies_, read_));
+    const std::span copies(copies_, read_);
+    // A peer that copies from here, too, has no time; and lines that both write go to and fro between their caches.
+    if (rooms > 0 || total < SharedCopy::bytes_min || acknowledged_.lends) return peer_.lender->read(copies);
+    SharedCopy& shared = ring_.head.shared_copy;
+    shared.post(copies);
+    ring(*peer_.doorbell);
+    shared_bytes_ = total;
+    own_bytes_ = 0;
+    return shared.read_parts(*peer_.lender, own_bytes_);
+  }
+
+  /// Whether what the lender took of the copies is there, too.
+  bool finish_shared() noexcept {
+    SharedCopy& shared = ring_.head.shared_copy;
+    const std::uint64_t taken = shared_bytes_ - own_bytes_;
+    const SharedCopy::Outcome outcome = shared.outcome(taken);
+    if (outcome == SharedCopy::Outcome::unfinished) return false;
+    shared_bytes_ = 0;
+    return outcome == SharedCopy::Outcome::finished || shared.read_rest(*peer_.lender, taken) || lost();
   }
 
   /// Writes the replies of the messages in the landing, which are done.
@@ -474,9 +495,11 @@ class Receiver final : public ReceiveEnd {
     return count == 0 || peer_.lender->write(std::span(copies_, count));
   }
 
-  void lost() noexcept {
+  /// False.
+  bool lost() noexcept {
     int none = 0;
     peer_.code.compare_exchange_strong(none, static_cast<int>(Code::remote_error), std::memory_order_acq_rel);
+    return false;
   }
 
   const RingView ring_;
@@ -486,8 +509,10 @@ class Receiver final : public ReceiveEnd {
   std::uint64_t told_;  // of the messages released, those that the sender can see
   std::byte* const landing_;
   bool peeked_ = false;
-  int read_ = 0;    // messages from the oldest on that are copied
-  int opened_ = 0;  // of these, how many are done
+  int read_ = 0;                    // messages from the oldest on that are copied
+  int opened_ = 0;                  // of these, how many are done
+  std::uint64_t shared_bytes_ = 0;  // of a copy that the lender may still take part in
+  std::uint64_t own_bytes_ = 0;     // of these, what was read here
   Message message_;
   Copy copies_[copies_max];
   Copy landings_[copies_max];  // as land() named them, for the `named_` oldest messages

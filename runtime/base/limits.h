@@ -17,12 +17,14 @@ static_assert(credits >= slices_max + 1 && headers >= credits);
 // A pair of ranks shares one segment of at most 1 MiB: for each lane and direction `credits` slots, and the headers.
 inline constexpr std::size_t slot_bytes = 112 * 1024;        // payload of one message
 inline constexpr std::size_t second_slot_bytes = 13 * 1024;  // on the second lane; plans of two lanes use no more
+inline constexpr std::size_t sent_bytes_max = 8 * 1024;      // of ncclSend's messages that are copied, not lent
 inline constexpr std::size_t inline_bytes = 36;              // payload that travels in the header's own cache line
 inline constexpr std::size_t cache_line_bytes = 64;
 
 inline constexpr std::size_t prepared_runs = 4;  // kinds and sizes of calls that a communicator keeps laid out
 inline constexpr int regions_max = 1024;         // ncclMemAlloc regions that can be lent at one time
 inline constexpr int abort_timeout_ms = 5000;
+inline constexpr int stop_timeout_ms = 1000;  // that a failed call waits for a peer that is writing into its buffer
 
 inline constexpr int tcp_keepalive_probes = 3;  // unanswered, one each quarter of RONDO_HOST_TIMEOUT
 inline constexpr int host_timeout_s_min = 2;    // of RONDO_HOST_TIMEOUT

@@ -238,7 +238,7 @@ std::uint64_t CommunicatorImpl::bytes_of(const Call& call) const noexcept {
 CommunicatorImpl::Blueprint CommunicatorImpl::choose(const Call& call) const {
   Blueprint blueprint;
   if (call.kind == CollectiveKind::send_recv) {
-    const bool short_one = call.count * element_bytes(call.type) <= limits::slot_bytes;
+    const bool short_one = call.count * element_bytes(call.type) <= limits::sent_bytes_max;
     const Side side = call.receives ? receives : short_one ? sends : lends;
     blueprint.key = {call.kind, side, call.receives ? call.root : call.peer};
     return blueprint;
@@ -266,8 +266,8 @@ const Program& CommunicatorImpl::bind(const Blueprint& blueprint, const Call& ca
   const plan::Plan plan = draw(blueprint, call);
   peers_.connect(peers_in(plan), together, Clock::now() + patience_);
   const bool message = blueprint.schedule == nullptr;
-  const plan::Collective collective{call.kind, ranks(), message ? 1 : blueprint.schedule->blocks(topology_),
-                                    call.root, message ? call.peer : 0};
+  const plan::Collective collective{call.kind, ranks(), message ? 1 : blueprint.schedule->blocks(topology_), call.root,
+                                    message ? call.peer : 0};
   const int widest = message ? 1 : blueprint.schedule->widest(topology_);
   auto program = std::make_unique<Program>(collective, plan, widest, peers_);
   return *programs_.emplace(blueprint.key, std::move(program)).first->second;

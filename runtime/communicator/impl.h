@@ -178,7 +178,7 @@ class CommunicatorImpl final : public Communicator {
   std::vector<std::unique_ptr<PreparedRun>> runs_;  // of collectives in a group
   RecentRuns recent_;                               // of collectives alone
   std::map<ProgramKey, std::unique_ptr<Program>> programs_;
-  std::uint32_t collectives_ = 0;                                                              // begun
+  std::uint32_t collectives_ = 0;                                                                  // begun
   std::vector<std::array<Messages, 2>> messages_ = std::vector<std::array<Messages, 2>>(ranks());  // to, from
 
   std::mutex finalize_mutex_;

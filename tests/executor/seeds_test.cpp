@@ -124,6 +124,57 @@ bool swap_in_place(std::uint64_t seed, std::uint64_t count) {
   return right;
 }
 
+/// Rank 0 sends messages that follow each other in one run, some lent, none waited for but the last; rank 1 receives
+/// them so.  True if all arrived, in order, and nothing is lent any more.
+bool chain_arrives(std::uint64_t seed) {
+  using namespace rondo::plan;
+  constexpr std::uint32_t messages = 20;
+  rondo::simulated::World world(2, {.seed = seed, .credits = 4});
+  rondo::simulated::Random random(seed);
+  const Collective collective{rondo::CollectiveKind::send_recv, 2, 1, 0, 1};
+  WorldLinks sender(world, 0), receiver(world, 1);
+  const rondo::Program sends(collective, send_to(1, false), 1, sender), lends(collective, send_to(1, true), 1, sender);
+  const rondo::Program receives(collective, receive_from(0), 1, receiver);
+  std::vector<std::vector<std::byte>> given(messages), got(messages);
+  std::uint32_t at[2] = {0, 0};
+  rondo::Run runs[2];
+  const auto start = [&](int rank) {
+    rondo::RunArguments a;
+    const std::uint32_t number = at[rank];
+    a.program = rank == 1 ? &receives : number % 3 == 0 ? &sends : &lends;
+    a.layout = Layout(a.program->shape(), given[number].size(), DataType::int8, {64, 2, 64});
+    a.in = given[number].data();
+    a.out = got[number].data();
+    a.reduction = {DataType::int8, Operator::sum, 2, 0};
+    a.reduce = rondo::host_reducer().find(DataType::int8, Operator::sum);
+    a.signature.call = number;
+    a.alone = false;
+    a.owns_ends = true;
+    a.continues = number > 0;
+    a.followed = number + 1 < messages;
+    runs[rank].start(a);
+  };
+  for (std::uint32_t i = 0; i < messages; ++i) {
+    given[i].assign(1 + random.below(300), static_cast<std::byte>(i + 1));
+    got[i].resize(given[i].size());
+  }
+  for (const int rank : {0, 1}) start(rank);
+  bool lent_across = false;  // a message was lent while one before it still was
+  for (int looks = 0; at[0] < messages || at[1] < messages; ++looks) {
+    if (looks == 100'000) return false;
+    bool moved = false;
+    for (const int rank : {0, 1}) {
+      if (at[rank] == messages || !random.percent(50)) continue;
+      moved |= runs[rank].progress();
+      if (!runs[rank].status().ok()) return false;
+      lent_across = lent_across || (rank == 0 && runs[0].done() && world.lent_out(0) > 1);
+      if (runs[rank].done() && ++at[rank] < messages) start(rank);
+    }
+    if (!moved) world.advance();
+  }
+  return given == got && lent_across && world.complaints().empty() && world.leftovers().empty();
+}
+
 }  // namespace
 
 TEST_CASE("What arrives early is not stored where an earlier step of its tile still reads") {
@@ -173,4 +224,8 @@ TEST_CASE("Ranks agree on the bits of rounded results, and left folds are left f
       }
     }
   }
+}
+
+TEST_CASE("Messages that follow each other in one run arrive in order, and nothing stays lent") {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) CHECK(chain_arrives(seed));
 }

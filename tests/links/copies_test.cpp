@@ -1,9 +1,12 @@
 // Messages lent by address to another process: how many are copied at once, where to, and when their replies and
 // releases go out.
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "transports/slots.h"
@@ -18,11 +21,13 @@ class CopyingLender final : public slots::Lender {
   bool reachable_by_address(std::size_t) const noexcept override { return true; }
   bool read(std::span<const slots::Copy> copies) noexcept override {
     ++reads;
+    if (meanwhile) meanwhile();
     for (const auto& copy : copies) std::memcpy(copy.here, reinterpret_cast<const void*>(copy.there), copy.bytes);
     return reachable;
   }
   bool write(std::span<const slots::Copy> copies) noexcept override {
     ++writes;
+    if (!reachable) return false;
     for (const auto& copy : copies) std::memcpy(reinterpret_cast<void*>(copy.there), copy.here, copy.bytes);
     return reachable;
   }
@@ -32,6 +37,7 @@ class CopyingLender final : public slots::Lender {
   int reads = 0;
   int writes = 0;
   bool reachable = true;
+  std::function<void()> meanwhile;  // what the other process does during a read
 };
 
 /// One link from a lender to a borrower, and 100-byte messages in the lender's memory, each of one value.
@@ -219,4 +225,123 @@ TEST_CASE("Lent messages land where they are named, unless they wait for a reply
   scene.answer(5);
   CHECK(scene.answered(5));
   CHECK(target[0] == static_cast<std::byte>(1));
+}
+
+namespace {
+
+/// A link from a lender to a borrower that asks for large messages, each of one value; both share their copies.
+struct SharedScene {
+  static constexpr std::size_t bytes = 100'000;
+  static constexpr int messages = 3;
+  static_assert(messages * bytes > slots::SharedCopy::bytes_min);
+
+  SharedScene() {
+    for (auto* peer : {&lending, &borrowing}) {
+      peer->rank = peer == &lending ? 1 : 0;
+      peer->doorbell = &doorbell;
+    }
+    lending.lender = &lenders_kernel;
+    borrowing.lender = &borrowers_kernel;
+    for (int i = 0; i < messages; ++i) {
+      std::memset(memory.data() + i * bytes, i + 1, bytes);
+      receiver.land(target.data() + i * bytes, bytes, i);
+      REQUIRE(sender.reserve(bytes) != nullptr);
+      REQUIRE(sender.lend(memory.data() + i * bytes, nullptr, bytes, {}, {}));
+    }
+  }
+  void take_all() {
+    for (int i = 0; i < messages; ++i) {
+      const Message* const got = receiver.peek();
+      REQUIRE(got != nullptr);
+      CHECK(got->data == target.data() + i * bytes);
+      receiver.release();
+    }
+    CHECK(target == memory);
+    CHECK(sender.released() == messages);
+    CHECK_FALSE(sender.help());
+  }
+
+  CopyingLender lenders_kernel, borrowers_kernel;
+  DoorbellPage doorbell;
+  slots::Peer lending, borrowing;
+  slots::Acknowledged here, there;
+  std::unique_ptr<slots::Ring> ring = std::make_unique<slots::Ring>();
+  std::vector<std::byte> landing = std::vector<std::byte>(slots::rooms_max * limits::slot_bytes);
+  std::vector<std::byte> memory = std::vector<std::byte>(messages * bytes);
+  std::vector<std::byte> target = std::vector<std::byte>(messages * bytes);
+  slots::Sender sender{*ring, lending, here};
+  slots::Receiver receiver{*ring, borrowing, there, 0, landing.data()};
+};
+
+}  // namespace
+
+TEST_CASE("A lender that has nothing else to do writes a part of what is copied") {
+  SharedScene scene;
+  CHECK_FALSE(scene.sender.help());  // nothing is asked for yet
+  int helped = 0;
+  scene.borrowers_kernel.meanwhile = [&] { helped += scene.sender.help(); };
+  scene.take_all();
+  CHECK(helped > 0);
+  CHECK(scene.lenders_kernel.writes == helped);
+  CHECK(scene.borrowers_kernel.reads > 1);
+}
+
+TEST_CASE("What the lender cannot write the borrower reads") {
+  SharedScene scene;
+  scene.lenders_kernel.reachable = false;
+  scene.borrowers_kernel.meanwhile = [&] { (void)scene.sender.help(); };
+  scene.take_all();
+  CHECK(scene.lenders_kernel.writes == 1);  // not tried again
+}
+
+TEST_CASE("A borrower that lends to its lender copies alone") {
+  SharedScene scene;
+  scene.there.lends = true;
+  scene.borrowers_kernel.meanwhile = [&] { CHECK_FALSE(scene.sender.help()); };
+  scene.take_all();
+  CHECK(scene.borrowers_kernel.reads == 1);
+}
+
+TEST_CASE("A copy that is given up is written no more") {
+  SharedScene scene;
+  scene.borrowers_kernel.meanwhile = [&] {
+    scene.receiver.stop();  // as if the call failed
+    CHECK_FALSE(scene.sender.help());
+  };
+  (void)scene.receiver.peek();
+  CHECK(scene.lenders_kernel.writes == 0);
+}
+
+TEST_CASE("Two threads share copies of any size, and every byte comes") {
+  slots::SharedCopy shared;
+  CopyingLender borrowers, lenders;
+  std::atomic<bool> over{false};
+  std::thread lender([&] {
+    while (!over.load()) (void)shared.write_part(lenders);
+  });
+  std::vector<std::byte> memory(slots::copies_max * std::size_t{limits::slot_bytes}), target(memory.size());
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(i * 2654435761u >> 24);
+  std::uint64_t written = 0;
+  for (std::size_t round = 0; round < 200; ++round) {
+    slots::Copy copies[slots::copies_max];
+    const std::size_t count = 1 + round % slots::copies_max;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t bytes = limits::slot_bytes - (round * 977 + i * 131) % 5000;
+      copies[i] = {target.data() + at, reinterpret_cast<std::uintptr_t>(memory.data() + at), bytes};
+      at += bytes;
+    }
+    std::fill(target.begin(), target.end(), std::byte{0});
+    std::uint64_t own = 0;
+    shared.post(std::span(copies, count));
+    // Once, at least, the lender takes a part: however few processors there are.
+    while (round == 0 && shared.outcome(0) == slots::SharedCopy::Outcome::finished) std::this_thread::yield();
+    REQUIRE(shared.read_parts(borrowers, own));
+    while (shared.outcome(at - own) == slots::SharedCopy::Outcome::unfinished) std::this_thread::yield();
+    REQUIRE(std::equal(memory.begin(), memory.begin() + static_cast<std::ptrdiff_t>(at), target.begin()));
+    written += at - own;
+  }
+  over = true;
+  lender.join();
+  CHECK(written > 0);
 }

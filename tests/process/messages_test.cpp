@@ -12,7 +12,7 @@ namespace {
 
 using Numbers = std::vector<std::int32_t>;
 
-constexpr std::size_t counts[] = {1, 9, 1000, 28'672, 28'673, 500'000};  // up to one slot, and beyond
+constexpr std::size_t counts[] = {1, 9, 1000, 2'049, 28'672, 28'673, 500'000};  // sent, lent, and beyond one slot
 
 /// What `from` sends to `to`.
 Numbers message(int from, int to, std::size_t count) {
@@ -74,6 +74,39 @@ TEST_CASE("a group of sends and receives is an all-to-all, oneself among them") 
               }
             }) == "");
   }
+}
+
+TEST_CASE("many messages of one group arrive in order, both ways, beside a collective, and again") {
+  // More than a link has headers; lengths that are sent and lent, by turns.
+  constexpr std::size_t many = 150;
+  const auto length = [](std::size_t i) { return counts[i * i % 5]; };
+  REQUIRE(with_ranks(3, [&](int rank, ncclComm_t comm) {
+            for (const bool with_collective : {false, true, false}) {
+              std::vector<Numbers> given, got;
+              Numbers sum(7, rank);
+              for (std::size_t i = 0; i < many; ++i) {
+                for (int peer = 0; peer < 3; ++peer) {
+                  given.push_back(message(rank, peer + 3 * static_cast<int>(i), length(i)));
+                  got.emplace_back(length(i));
+                }
+              }
+              expect_success(ncclGroupStart(), "group");
+              for (std::size_t i = 0; i < given.size(); ++i) {
+                const int peer = static_cast<int>(i % 3);
+                expect_success(send(given[i], peer, comm), "send");
+                expect_success(receive(got[i], peer, comm), "receive");
+              }
+              if (with_collective) {
+                expect_success(ncclAllReduce(sum.data(), sum.data(), 7, ncclInt32, ncclSum, comm, nullptr), "sum");
+              }
+              expect_success(ncclGroupEnd(), "group");
+              for (std::size_t i = 0; i < got.size(); ++i) {
+                const int peer = static_cast<int>(i % 3), number = static_cast<int>(i / 3);
+                must_hold(got[i], message(peer, rank + 3 * number, length(i / 3)), "message " + std::to_string(i));
+              }
+              must_hold(sum, Numbers(7, with_collective ? 3 : rank), "sum");
+            }
+          }) == "");
 }
 
 TEST_CASE("collectives of a group precede its messages, on one queue and on two") {
