@@ -53,13 +53,14 @@ std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, 
   control::check_not_forked();
   LinkPolicy policy = link_policy();  // before the other ranks are met: what is wrong here is no matter of theirs
   const limits::TcpSockets sockets = tcp_sockets();
+  const std::string congestion = env::text("RONDO_TCP_CONGESTION").value_or("");
   Tuning tuning = Tuning::from_environment();
   const auto deadline = control::Clock::now() + std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000));
   const control::Membership membership = control::join(id, rank, ranks, deadline, Chooser::settings(tuning));
   policy.far = links_are_far(policy, membership);
   Parts parts{{}, std::move(policy), std::move(tuning), host_reducer()};
   parts.transports.push_back(make_shm_transport(control::doorbell()));
-  parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets));
+  parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets, congestion));
   return make_communicator(membership, std::move(parts), options, deadline);
 }
 

@@ -178,7 +178,7 @@ class Run {
   bool next(StrandState& s) noexcept;
   bool leave(StrandState& s) noexcept;
   bool flush(StrandState& s) noexcept;
-  void poll(const StrandState& s) noexcept;
+  void poll(const StrandState& s) const noexcept;
   bool blocked(StrandState& s, ReceiveEnd* message, SendEnd* credit, int peer) noexcept;
   bool matches(const Message& message, std::size_t bytes, int peer) noexcept;
   bool gather_sources(StrandState& s, const BoundStep& step, const plan::Piece& shape, std::size_t bytes) noexcept;
@@ -192,6 +192,7 @@ class Run {
   int element_shift_ = 0;  // elements are 1 << this bytes: a division a slice would cost as much as the links
   std::vector<StrandState> strands_;
   std::size_t strands_left_ = 0;
+  unsigned looks_ = 0;  // in vain, since something moved
   std::vector<Source> sources_;
   std::vector<std::byte*> targets_;
   std::vector<std::size_t> source_strides_;  // bytes from one segment to the next

@@ -8,6 +8,9 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/doorbell.h"
 #include "base/keepalive.h"
@@ -18,10 +21,35 @@
 namespace rondo {
 namespace {
 
+/// How the socket's kernel decides when to send.  On a way of some microseconds BBR's pacing takes longer than the way,
+/// and CUBIC's slow start ends at the first delay, with less on its way than a message (docs/measured.md): there Reno
+/// is taken, unless another one is `asked` for.
+void choose_congestion_control(int socket, const std::string& asked) {
+  const auto set = [&](std::string_view name) {
+    return ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0;
+  };
+  if (!asked.empty()) {
+    if (!set(asked)) {
+      throw_system_error("cannot use RONDO_TCP_CONGESTION=" + asked +
+                         " (net.ipv4.tcp_allowed_congestion_control lists what may be used)");
+    }
+    return;
+  }
+  char name[16] = {};
+  socklen_t bytes = sizeof name;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name, &bytes) != 0) return;
+  tcp_info info{};
+  bytes = sizeof info;
+  const std::string_view used(name, ::strnlen(name, sizeof name));
+  const bool minds = used == "bbr" || used == "cubic";
+  if (!minds || ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return;
+  if (info.tcpi_rtt < limits::short_way_us) (void)set("reno");  // if it may not be set, it stays as it is
+}
+
 /// Non-blocking, no delay for small messages, and a kernel that notices a host that is gone.  A rank that is late may
 /// leave bytes unread for as long as it likes: where some wait, a dead host shows on the channel of the pair, on the
 /// same way.
-void configure(int socket) {
+void configure(int socket, const std::string& congestion) {
   const int flags = ::fcntl(socket, F_GETFL);
   if (flags < 0 || ::fcntl(socket, F_SETFL, flags | O_NONBLOCK) != 0) {
     throw_system_error("cannot make a data socket non-blocking");
@@ -30,15 +58,18 @@ void configure(int socket) {
   if (::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) {
     throw_system_error("cannot set TCP_NODELAY of a data socket");
   }
+  choose_congestion_control(socket, congestion);
   keep_alive(socket, Unread::is_fine);
 }
 
 class TcpConnection final : public Connection {
  public:
-  TcpConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int sockets_per_link, tcp::Helpers* helpers)
+  TcpConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int sockets_per_link, tcp::Helpers* helpers,
+                const std::string& congestion)
       : doorbell_(doorbell),
         sockets_per_link_(sockets_per_link),
         helpers_(helpers),
+        congestion_(congestion),
         bell_(helpers != nullptr ? &helpers->hire_bell() : nullptr),
         sockets_(static_cast<std::size_t>(limits::lanes_max * sockets_per_link)),
         peer_(peer) {
@@ -65,7 +96,7 @@ class TcpConnection final : public Connection {
                                            "NCCL_SOCKET_NTHREADS must be the same on all ranks");
     }
     if (sockets_[place.index]) throw Error(Code::internal_error, "a data socket came twice");
-    configure(frame.descriptors[0].get());
+    configure(frame.descriptors[0].get(), congestion_);
     sockets_[place.index] = std::move(frame.descriptors[0]);
     if (++arrived_ == sockets_.size()) open();
   }
@@ -102,6 +133,7 @@ class TcpConnection final : public Connection {
   Doorbell& doorbell_;
   const int sockets_per_link_;
   tcp::Helpers* const helpers_;  // null: none
+  const std::string& congestion_;
   tcp::Bell* const bell_;
   std::vector<Descriptor> sockets_;
   std::size_t arrived_ = 0;
@@ -113,7 +145,8 @@ class TcpConnection final : public Connection {
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(Doorbell& doorbell, limits::TcpSockets sockets) : doorbell_(doorbell), sockets_(sockets) {}
+  TcpTransport(Doorbell& doorbell, limits::TcpSockets sockets, std::string congestion)
+      : doorbell_(doorbell), sockets_(sockets), congestion_(std::move(congestion)) {}
   ~TcpTransport() override {
     if (helpers_ != nullptr && log::enabled(log::Subsystem::net)) tell_counts();
   }
@@ -122,7 +155,8 @@ class TcpTransport final : public Transport {
   bool local() const noexcept override { return false; }
   std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
     if (sockets_.threads > 1 && helpers_ == nullptr) helpers_ = std::make_unique<tcp::Helpers>(sockets_.threads - 1);
-    return std::make_unique<TcpConnection>(peer, initiator, wire, doorbell_, sockets_.per_link, helpers_.get());
+    return std::make_unique<TcpConnection>(peer, initiator, wire, doorbell_, sockets_.per_link, helpers_.get(),
+                                           congestion_);
   }
   std::unique_ptr<Connection> open_self() override { return nullptr; }
 
@@ -141,13 +175,14 @@ class TcpTransport final : public Transport {
 
   Doorbell& doorbell_;
   const limits::TcpSockets sockets_;
+  const std::string congestion_;
   std::unique_ptr<tcp::Helpers> helpers_;  // from the first link on; all connections end before it
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_tcp_transport(Doorbell& doorbell, limits::TcpSockets sockets) {
-  return std::make_unique<TcpTransport>(doorbell, sockets);
+std::unique_ptr<Transport> make_tcp_transport(Doorbell& doorbell, limits::TcpSockets sockets, std::string congestion) {
+  return std::make_unique<TcpTransport>(doorbell, sockets, std::move(congestion));
 }
 
 }  // namespace rondo

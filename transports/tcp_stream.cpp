@@ -121,7 +121,7 @@ void Sender::send_copy(const std::byte* source, std::size_t bytes, const Signatu
   }
   enqueue(source, bytes, signature, flags, false);
   Slot& slot = slots_[index % limits::credits];
-  if (slot.complete()) return;
+  if (slot.complete() || slot.is_packed()) return;
   const std::size_t gone = slot.done > sizeof(Header) ? slot.done - sizeof(Header) : 0;
   if (bytes > gone) std::memcpy(payload(index) + gone, source + gone, bytes - gone);
   slot.data = payload(index);
@@ -136,6 +136,10 @@ void Sender::enqueue(const std::byte* data, std::size_t bytes, const Signature& 
       static_cast<std::uint32_t>(bytes) | (flags.offers_reply ? offers_reply : 0u) | (flags.raw ? raw : 0u);
   slot.header.signature = signature;
   slot.data = data;
+  if (bytes > 0 && bytes <= packed_bytes_max) {
+    std::memcpy(slot.packed.data(), data, bytes);
+    slot.data = slot.packed.data();
+  }
   slot.bytes = bytes;
   slot.done = 0;
   slot.stays = stays;
@@ -213,12 +217,21 @@ bool Sender::push(std::uint64_t index) noexcept {
   Slot& slot = slots_[index % limits::credits];
   while (!slot.complete()) {
     if (broken_) return false;
-    std::array<iovec, 2> parts = rest(slot);
-    const std::size_t begun = parts[0].iov_len == 0 ? 1 : 0;
-    msghdr message{};
-    message.msg_iov = parts.data() + begun;
-    message.msg_iovlen = parts.size() - begun - (slot.bytes == 0 ? 1 : 0);
-    const ssize_t sent = ::sendmsg(sockets_[index % sockets_.size()], &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const int socket = sockets_[index % sockets_.size()];
+    constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+    ssize_t sent = 0;
+    if (slot.is_packed() || slot.bytes == 0) {
+      static_assert(offsetof(Slot, packed) == offsetof(Slot, header) + sizeof(Header) && offsetof(Slot, header) == 0);
+      const auto* const whole = reinterpret_cast<const std::byte*>(&slot);
+      sent = ::send(socket, whole + slot.done, sizeof(Header) + slot.bytes - slot.done, flags);
+    } else {
+      std::array<iovec, 2> parts = rest(slot);
+      const std::size_t begun = parts[0].iov_len == 0 ? 1 : 0;
+      msghdr message{};
+      message.msg_iov = parts.data() + begun;
+      message.msg_iovlen = parts.size() - begun;
+      sent = ::sendmsg(socket, &message, flags);
+    }
     if (sent < 0) {
       if (!try_later()) break_off();
       return false;
@@ -351,14 +364,17 @@ void Receiver::stop() noexcept {
 
 bool Receiver::read(Stream& stream, std::size_t missing, bool& drained) noexcept {
   if (stream.ended) return false;
-  iovec parts[2];
-  std::size_t count = 0;
-  if (missing > 0) parts[count++] = {stream.target + stream.got, missing};
-  parts[count++] = {stream.staged.data() + stream.end, stream.staged.size() - stream.end};
-  msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = count;
-  const ssize_t bytes = ::recvmsg(stream.socket, &message, MSG_DONTWAIT);
+  iovec parts[] = {{stream.target + stream.got, missing},
+                   {stream.staged.data() + stream.end, stream.staged.size() - stream.end}};
+  ssize_t bytes = 0;
+  if (missing == 0) {
+    bytes = ::recv(stream.socket, parts[1].iov_base, parts[1].iov_len, MSG_DONTWAIT);
+  } else {
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = 2;
+    bytes = ::recvmsg(stream.socket, &message, MSG_DONTWAIT);
+  }
   if (bytes <= 0) {
     if (bytes == 0 || !try_later()) end(stream);
     return false;

@@ -114,12 +114,15 @@ class Sender final : public SendEnd {
   Status status() const noexcept override { return peer_.send_status(); }
 
  private:
+  static constexpr std::size_t packed_bytes_max = 512 - sizeof(Header);
   struct Slot {
     Header header;
+    std::array<std::byte, packed_bytes_max> packed;  // few bytes follow their header: one piece costs the kernel less
     const std::byte* data = nullptr;
     std::size_t bytes = 0;
     std::size_t done = 0;  // of header and data
     bool stays = false;    // the data, until all is done
+    bool is_packed() const noexcept { return data == packed.data(); }
     bool complete() const noexcept { return done == sizeof(Header) + bytes; }
   };
   /// What is left: of the header, and of the data.

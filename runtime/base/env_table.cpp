@@ -18,6 +18,9 @@ constexpr Variable rows[] = {
     {"RONDO_TRANSPORT", "one of shm|tcp", "",
      "Use this transport between all ranks; an error where it cannot reach a peer.  The same on all ranks.  Unset: "
      "shm between two ranks that share memory, else tcp."},
+    {"RONDO_TCP_CONGESTION", "text", "",
+     "Congestion control of data sockets over TCP, one of net.ipv4.tcp_allowed_congestion_control.  Unset: the "
+     "system's, but reno in place of bbr and cubic where a round trip takes less than 1 ms."},
     {"RONDO_DETERMINISTIC", "bool", "0",
      "1: reduce every element from rank 0 to rank n-1 in order, whatever the size and the transport."},
     {"RONDO_TUNE_FILE", "file", "",

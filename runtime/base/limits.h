@@ -31,6 +31,7 @@ inline constexpr int host_timeout_s_min = 2;    // of RONDO_HOST_TIMEOUT
 inline constexpr int host_timeout_s_max = 100'000;
 inline constexpr int sockets_per_link_max = 64;
 inline constexpr int socket_threads_max = 16;               // of NCCL_SOCKET_NTHREADS, the calling thread among them
+inline constexpr std::uint32_t short_way_us = 1000;         // there and back: Reno suits it better than BBR and CUBIC
 inline constexpr std::size_t helped_bytes_min = 32 * 1024;  // left of a message for helpers to be asked
 inline constexpr int errands_of_helper_max = 1024;          // sockets' directions; those beyond are the caller's
 inline constexpr std::size_t wakeups_max = 128;             // sockets that a waiting call sleeps on; if more, it naps

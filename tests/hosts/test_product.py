@@ -1,9 +1,10 @@
 """Every collective over several hosts: collectives and algorithms x placements x transports x address families x
 process numbers, each a job of a performance program that checks every element.
 
-Usage: test_product.py RONDO PERF [--whole].  Without --whole: every collective and algorithm at every placement, each
-with one of the other combinations in turn; and one of the placements by NCCL_HOSTID on this host.  Each host has two
-more interfaces, of networks that are its own, under addresses that the other has, too.
+Usage: test_product.py RONDO PERF [--whole [K/N]].  K/N: every Nth of the jobs, K from 0 on.  Without --whole: every
+collective and algorithm at every placement, each with one of the other combinations in turn; and one of the placements
+by NCCL_HOSTID on this host.  Each host has two more interfaces, of networks that are its
+own, under addresses that the other has, too.
 """
 import itertools
 import os
@@ -35,11 +36,17 @@ PATIENCE_S = 200
 
 rondo = perf = ""
 whole = False
+part, parts = 0, 1
 
 
 def sample(work, placement, others):
     """Which of `others` a test without --whole takes: over all work, every placement meets each of them."""
     return others[(7 * work + 5 * placement) % len(others)]
+
+
+def ours(number):
+    """Whether a job is of the part that was asked for."""
+    return number % parts == part
 
 
 class Product(unittest.TestCase):
@@ -76,11 +83,14 @@ class Product(unittest.TestCase):
         print(f"over hosts: {done} of {len(WORK) * len(PLACEMENTS) * len(OTHERS)} jobs")
 
     def over(self, hosts, own_pids):
-        jobs = 0
+        jobs = number = 0
         for (w, work), (p, place) in itertools.product(enumerate(WORK), enumerate(PLACEMENTS)):
             for others in OTHERS:
                 transport, family, pids = others
                 if own_pids != (pids == PIDS[1]) or not (whole or others == sample(w, p, OTHERS)):
+                    continue
+                number += 1
+                if not ours(number):
                     continue
                 prefix = ["unshare", "--pid", "--fork", "--kill-child"] if pids == PIDS[2] else []
                 results = fixture.run_ranks(hosts, PLACEMENTS[place], prefix + self.command(work[0]),
@@ -92,6 +102,8 @@ class Product(unittest.TestCase):
     def test_over_hosts_that_have_ipv6_alone(self):
         if why := fixture.why_not():
             self.skipTest(why)
+        if not ours(0):
+            self.skipTest("part 0 has it")
         for families, master in ((["6"], "address_6"), (["local 6"], "local_6"), (["6", "local 6"], "local_6")):
             with fixture.Hosts(2, families=families) as hosts:
                 for work in (("all_reduce", ""), ("sendrecv", "")) if not whole else WORK:
@@ -100,11 +112,13 @@ class Product(unittest.TestCase):
                     self.check(f"{work} over {families}", PLACEMENTS["1+2"], "", results)
 
     def test_by_hostid(self):
-        jobs = 0
+        jobs = done = 0
         cells = list(itertools.product(PLACEMENTS, TRANSPORTS))
         script = 'names=$1; shift; export NCCL_HOSTID=$(echo $names | cut -d" " -f$((RANK + 1))); exec "$@"'
         for w, work in enumerate(WORK):
             for place, transport in cells if whole else [sample(w, 0, cells)]:
+                if not ours(jobs := jobs + 1):
+                    continue
                 placement = PLACEMENTS[place]
                 names = " ".join(f"host{host}" for host in placement)
                 run = subprocess.run([rondo, "run", "-n", str(len(placement)), "--", "sh", "-c", script, "sh", names,
@@ -112,12 +126,14 @@ class Product(unittest.TestCase):
                                      check=False, stdin=subprocess.DEVNULL, env=self.variables(work[1], transport))
                 self.check(f"{work} {place} {transport} by NCCL_HOSTID", placement, transport,
                            [(run.returncode, run.stdout, run.stderr)])
-                jobs += 1
-        print(f"by NCCL_HOSTID: {jobs} of {len(WORK) * len(cells)} jobs")
+                done += 1
+        print(f"by NCCL_HOSTID: {done} of {len(WORK) * len(cells)} jobs")
 
 
 if __name__ == "__main__":
     whole = "--whole" in sys.argv
     rondo, perf = (os.path.abspath(argument) for argument in sys.argv[1:3])
+    if whole and "/" in sys.argv[-1]:
+        part, parts = map(int, sys.argv[-1].split("/"))
     del sys.argv[1:]
     unittest.main()

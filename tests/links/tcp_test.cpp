@@ -30,7 +30,8 @@ namespace {
 
 constexpr std::size_t most = limits::slot_bytes;
 
-/// What this program's sendmsg and recvmsg do besides: they count, and they may be interrupted or fall short.
+/// What this program's send, recv, sendmsg and recvmsg do besides: they count, and they may be interrupted or fall
+/// short.
 struct Kernel {
   std::size_t send_bytes_max = 0;  // 0: as many as the socket takes
   std::size_t receive_bytes_max = 0;
@@ -56,6 +57,16 @@ ssize_t call_kernel(const msghdr* message, std::size_t bytes_max, Call&& call) {
   return call(&first);
 }
 
+/// The same for calls of one piece.
+template <class Call>
+ssize_t call_kernel(const void* data, std::size_t bytes, std::size_t bytes_max, Call&& call) {
+  iovec part{const_cast<void*>(data), bytes};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  return call_kernel(&message, bytes_max, call);
+}
+
 }  // namespace
 
 extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
@@ -65,6 +76,18 @@ extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
 }
 extern "C" ssize_t recvmsg(int socket, msghdr* message, int flags) {
   const ssize_t bytes = call_kernel(message, kernel.receive_bytes_max,
+                                    [&](const msghdr* m) { return ::syscall(SYS_recvmsg, socket, m, flags); });
+  if (bytes > 0) ++kernel.receives;
+  return bytes;
+}
+
+extern "C" ssize_t send(int socket, const void* data, std::size_t bytes, int flags) {
+  ++kernel.sends;
+  return call_kernel(data, bytes, kernel.send_bytes_max,
+                     [&](const msghdr* m) { return ::syscall(SYS_sendmsg, socket, m, flags); });
+}
+extern "C" ssize_t recv(int socket, void* data, std::size_t bytes_max, int flags) {
+  const ssize_t bytes = call_kernel(data, bytes_max, kernel.receive_bytes_max,
                                     [&](const msghdr* m) { return ::syscall(SYS_recvmsg, socket, m, flags); });
   if (bytes > 0) ++kernel.receives;
   return bytes;
@@ -457,6 +480,34 @@ TEST_CASE("what send_copy was given may change, also where the kernel took only 
     streams.receiver(1).release();
   }
   kernel = {};
+}
+
+TEST_CASE("congestion control is what is asked for, and on a short way Reno") {
+  const auto algorithm = [](const std::string& asked) {
+    QueueWire wire;
+    Doorbell doorbell = Doorbell::create();
+    const auto transport = make_tcp_transport(doorbell, {}, asked);
+    const auto connection = transport->open(1, true, wire);
+    std::string name;
+    for (Frame frame; wire.take_own(frame);) {
+      const Descriptor socket(::fcntl(frame.descriptors[0].get(), F_DUPFD_CLOEXEC, 0));
+      connection->receive(frame);
+      char text[16] = {};
+      socklen_t bytes = sizeof text - 1;
+      REQUIRE(::getsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, text, &bytes) == 0);
+      name = text;
+    }
+    return name;
+  };
+  const auto [plain, other] = loopback_sockets();
+  char text[16] = {};
+  socklen_t bytes = sizeof text - 1;
+  REQUIRE(::getsockopt(plain.get(), IPPROTO_TCP, TCP_CONGESTION, text, &bytes) == 0);
+  const std::string system = text;
+  CHECK(algorithm("") == (system == "bbr" || system == "cubic" ? "reno" : system));
+  CHECK(algorithm(system) == system);
+  CHECK(algorithm("reno") == "reno");
+  CHECK_THROWS_WITH(algorithm("no-such"), Catch::Contains("RONDO_TCP_CONGESTION=no-such"));
 }
 
 TEST_CASE("data sockets do not delay, and notice a host that is gone") {
