@@ -275,6 +275,17 @@ class CommunicatorImpl final : public Communicator {
     RunArguments& a = prepared.run.arguments();
     a.program = &program;
     a.layout = plan::Layout(program.shape(), call.count, call.type, blueprint.cut);
+    a.lending = {};
+    if (blueprint.lending != nullptr) {
+      Blueprint other = blueprint;
+      other.schedule = blueprint.lending;
+      std::get<1>(other.key) = static_cast<int>(other.schedule->algorithm);
+      a.lending.program = &bind(other, call, together);
+      a.lending.layout = plan::Layout(a.lending.program->shape(), call.count, call.type, blueprint.cut);
+      for (const plan::Layout* layout : {&a.layout, &a.lending.layout}) {
+        assert(layout->tiles() == 1 && layout->slices() == 1 && "the first messages must be of the whole call");
+      }
+    }
     prepared.scratch.resize(a.layout.scratch_bytes());
     a.scratch = prepared.scratch.data();
     a.reduction = {call.type, call.op, ranks(), 0};
@@ -300,6 +311,7 @@ class CommunicatorImpl final : public Communicator {
     const plan::Schedule* schedule = nullptr;  // null: one side of a send and a receive
     std::string_view reason;
     plan::Cut cut;
+    const plan::Schedule* lending = nullptr;  // the one to run where all ranks can lend, if another
   };
 
   /// Of the larger of a rank's buffers.
@@ -323,6 +335,7 @@ class CommunicatorImpl final : public Communicator {
     blueprint.reason = choice.reason;
     blueprint.key = {call.kind, static_cast<int>(choice.algorithm), call.root};
     blueprint.cut = choice.cut;
+    if (choice.lending) blueprint.lending = plan::find(call.kind, *choice.lending);
     if (blueprint.schedule->lanes > 1) {
       blueprint.cut.slot_bytes = std::min(blueprint.cut.slot_bytes, limits::second_slot_bytes);
     }
