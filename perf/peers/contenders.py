@@ -106,8 +106,11 @@ def placing(peer, bound):
     return ["-genv", "I_MPI_PIN", "1" if bound else "0"]
 
 
-def tcp_words(peer, interface):
-    return [word.format(interface=interface) for word in TCP_ALONE[peer.family]]
+def tcp_words(peer, interface, words):
+    """What holds the peer to TCP, less what `words` set already: Open MPI takes no parameter twice."""
+    alone = TCP_ALONE[peer.family]
+    triples = [alone[i:i + 3] for i in range(0, len(alone), 3)]
+    return [word.format(interface=interface) for triple in triples if triple[1] not in words for word in triple]
 
 
 def variables(peer):

@@ -24,7 +24,7 @@ class Here:
 
     def mpi(self, peer, words, ranks, work):
         bound = ranks <= len(os.sched_getaffinity(0))
-        network = contenders.tcp_words(peer, "lo") if self._transport == "tcp" else []
+        network = contenders.tcp_words(peer, "lo", words) if self._transport == "tcp" else []
         start = contenders.launcher(peer, ranks, contenders.placing(peer, bound))
         return [([*start, *words, *network, *work], contenders.variables(peer))]
 
@@ -89,7 +89,7 @@ class Hosts:
         told = self.AGENTS[peer.home if peer.home in self.AGENTS else peer.family]
         agents = [word.format(agent=self._agent, hosts=",".join(addresses)) for word in told]
         start = contenders.launcher(peer, ranks, agents)
-        command = [*self._enter(0), *start, *words, *contenders.tcp_words(peer, fixture.INTERFACE), *work]
+        command = [*self._enter(0), *start, *words, *contenders.tcp_words(peer, fixture.INTERFACE, words), *work]
         return [(command, contenders.variables(peer))]
 
     def by_rank(self, variables, ranks, work):
