@@ -4,12 +4,10 @@
 // CUDA stream or a queue destroyed before.  Calls without a stream do not look at it.
 #include "queue.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <cassert>
 #include <map>
-#include <system_error>
 #include <utility>
 
 #include "base/threads.h"
@@ -29,19 +27,7 @@ void Point::wait() noexcept {
 }
 
 Queue::Queue() : pid_(::getpid()) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the worker inherits it: signals are for the program's own threads
-  std::string error;
-  try {
-    worker_ = std::thread([this] { work(); });
-    ::pthread_setname_np(worker_.native_handle(), "rondo-queue");
-  } catch (const std::system_error& refused) {
-    error = refused.what();
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!error.empty()) throw Error(Code::system_error, "cannot start a thread for the queue: " + error);
+  worker_ = threads::start("rondo-queue", "a thread for the queue", [this] { work(); });
 }
 
 Queue::~Queue() {

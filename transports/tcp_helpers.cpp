@@ -5,9 +5,7 @@
 // second sees the other.
 #include "tcp_helpers.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,7 +16,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <string>
-#include <system_error>
 
 #include "base/result.h"
 #include "base/threads.h"
@@ -112,23 +109,15 @@ Helpers::Helpers(int count) : pid_(::getpid()) {
     helper.sockets.reserve(most + 1);
     helper.awake.reserve(most);
   }
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the helpers inherit it: signals are for the program's own threads
-  std::string error;
   try {
     for (int i = 0; i < count; ++i) {
-      helpers_[i]->thread = std::thread([this, i] { run(i); });
-      ::pthread_setname_np(helpers_[i]->thread.native_handle(), ("rondo-tcp-" + std::to_string(i + 1)).c_str());
+      helpers_[i]->thread = threads::start("rondo-tcp-" + std::to_string(i + 1), "a thread of NCCL_SOCKET_NTHREADS",
+                                           [this, i] { run(i); });
     }
-  } catch (const std::system_error& refused) {
-    error = refused.what();
+  } catch (const Error&) {
+    end();
+    throw;
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error.empty()) return;
-  end();
-  throw Error(Code::system_error, "cannot start a thread of NCCL_SOCKET_NTHREADS: " + error);
 }
 
 Helpers::~Helpers() { end(); }

@@ -1,12 +1,18 @@
-// The count of idle threads beside the kernel's count of all: see threads.h.
+// Starting threads, and the count of idle threads beside the kernel's count of all: see threads.h.
 #include "base/threads.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/result.h"
 
 namespace rondo::threads {
 namespace {
@@ -29,6 +35,24 @@ int count_all() noexcept {
 }
 
 }  // namespace
+
+std::thread start(const std::string& name, const std::string& what, std::function<void()> work) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread inherits it
+  std::thread thread;
+  std::string error;
+  try {
+    thread = std::thread(std::move(work));
+    ::pthread_setname_np(thread.native_handle(), name.c_str());
+  } catch (const std::system_error& refused) {
+    error = refused.what();
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!error.empty()) throw Error(Code::system_error, "cannot start " + what + ": " + error);
+  return thread;
+}
 
 void idle_began() noexcept { idle.fetch_add(1); }
 void idle_ended() noexcept { idle.fetch_sub(1); }

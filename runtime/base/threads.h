@@ -1,10 +1,19 @@
-// Which threads of this process could still start something: for telling a deadlock from a wait.
+// The library's own threads, and which threads of this process could still start something: for telling a deadlock
+// from a wait.
 //
 // A thread of the library that does nothing until another thread gives it work (the control thread; a queue's worker
 // with an empty queue) counts itself here.  All other threads are taken to be able to call anything at any time.
 #pragma once
 
+#include <functional>
+#include <string>
+#include <thread>
+
 namespace rondo::threads {
+
+/// Starts a thread that takes no signals: these are for the program's own threads.  `name`: at most 15 bytes, for
+/// debuggers; `what`: for the sentence.  Throws Error: "cannot start " what, and why.
+std::thread start(const std::string& name, const std::string& what, std::function<void()> work);
 
 /// The calling thread, or one that only it can give work to, does nothing by itself from now on.
 void idle_began() noexcept;

@@ -244,10 +244,9 @@ class Joiner : public std::enable_shared_from_this<Joiner>, private Table::Owner
 
 /// Without that many descriptors the last ranks would be turned away until the time is up.
 void check_open_files(int ranks) {
-  constexpr rlim_t others = 8;  // standard ones, the loop's, the listener's
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return;
-  if (files.rlim_cur >= static_cast<rlim_t>(ranks) + others) return;
+  if (files.rlim_cur >= static_cast<rlim_t>(ranks) + limits::descriptors_of_process) return;
   throw Error(Code::system_error, "rank 0 needs a socket for each of the " + std::to_string(ranks) +
                                       " ranks that join, and this process may have no more than " +
                                       std::to_string(files.rlim_cur) + " open files: raise the limit (ulimit -n)");

@@ -1,9 +1,6 @@
 // The control thread: see thread.h.
 #include "control/thread.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -43,23 +40,11 @@ ControlThread::ControlThread() : doorbell_(Doorbell::create()), reception_(loop_
   (void)host_timeout_s();  // a wrong value is an error here, before there are sockets
   ForkGuard::get();
   reception_.listen(listener_name_);
-  // All signals are the application's: its threads take them, never this one.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] {
-      threads::idle_began();
-      loop_.run();
-      threads::idle_ended();
-    });
-  } catch (const std::system_error& error) {
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw Error(Code::system_error, std::string("cannot start the control thread: ") + error.what());
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  ::pthread_setname_np(thread_.native_handle(), "rondo-control");
+  thread_ = threads::start("rondo-control", "the control thread", [this] {
+    threads::idle_began();
+    loop_.run();
+    threads::idle_ended();
+  });
   serving.store(true, std::memory_order_release);
   std::atexit(say_goodbye);
 }

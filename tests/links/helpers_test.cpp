@@ -170,6 +170,27 @@ std::uint64_t sum(const Helpers& helpers, std::uint64_t tcp::HelperCounts::*fiel
   return total;
 }
 
+/// Two sends of one home: the helper that took the first is held at a gate.
+struct HeldUp {
+  explicit HeldUp(int count) : helpers(count), data(content(most, 0)) {
+    for (int i = 0; i < 2; ++i) errands[i] = helpers.hire(0, streams[i].first.get(), true, bell);
+    close_gate(streams[0].first.get());
+    helpers.give(*errands[0], {}, part(data));
+    REQUIRE(eventually([] { return threads_at_gates() == 1; }));
+    helpers.give(*errands[1], {}, part(data));
+  }
+  ~HeldUp() {
+    open_gates();
+    for (Errand* errand : errands) helpers.dismiss(*errand);
+    helpers.dismiss(bell);
+  }
+  Helpers helpers;
+  tcp::Bell& bell = helpers.hire_bell();
+  Stream streams[2];
+  std::vector<std::byte> data;
+  Errand* errands[2] = {};
+};
+
 }  // namespace
 
 TEST_CASE("helpers move what they are given, without the owner's help") {
@@ -208,49 +229,29 @@ TEST_CASE("helpers move what they are given, without the owner's help") {
 
 TEST_CASE("a helper takes what another that is busy would have to do") {
   forget();
-  Helpers helpers(2);
-  tcp::Bell& bell = helpers.hire_bell();
-  Stream streams[2];
-  auto data = content(most, 0);
-  Errand* errands[2];
-  for (int i = 0; i < 2; ++i) errands[i] = helpers.hire(0, streams[i].first.get(), true, bell);
-  close_gate(streams[0].first.get());
-  helpers.give(*errands[0], {}, part(data));
-  REQUIRE(eventually([] { return threads_at_gates() == 1; }));
-  helpers.give(*errands[1], {}, part(data));
+  HeldUp held(2);
+  Helpers& helpers = held.helpers;
   REQUIRE(eventually([&] { return sum(helpers, &tcp::HelperCounts::pieces) == 1; }));
-  REQUIRE(helpers.over(*errands[1]));
-  CHECK_FALSE(helpers.over(*errands[0]));
+  REQUIRE(helpers.over(*held.errands[1]));
+  CHECK_FALSE(helpers.over(*held.errands[0]));
   open_gates();
-  REQUIRE(eventually([&] { return helpers.over(*errands[0]); }));
+  REQUIRE(eventually([&] { return helpers.over(*held.errands[0]); }));
   // Both have one home: so one of the two was another's, and each thread moved one.
   CHECK(sum(helpers, &tcp::HelperCounts::stolen) == 1);
   for (const auto& counts : helpers.counts()) CHECK(counts.bytes == most);
   CHECK(helpers.taken_back() == 0);
-  for (Errand* errand : errands) helpers.dismiss(*errand);
-  helpers.dismiss(bell);
 }
 
 TEST_CASE("an owner takes an errand that no helper comes to") {
   forget();
-  Helpers helpers(1);
-  tcp::Bell& bell = helpers.hire_bell();
-  Stream streams[2];
-  auto data = content(most, 0);
-  Errand* errands[2];
-  for (int i = 0; i < 2; ++i) errands[i] = helpers.hire(0, streams[i].first.get(), true, bell);
-  close_gate(streams[0].first.get());
-  helpers.give(*errands[0], {}, part(data));
-  REQUIRE(eventually([] { return threads_at_gates() == 1; }));
-  helpers.give(*errands[1], {}, part(data));
-  CHECK(eventually([&] { return helpers.over(*errands[1]); }));
+  HeldUp held(1);
+  Helpers& helpers = held.helpers;
+  CHECK(eventually([&] { return helpers.over(*held.errands[1]); }));
   CHECK(helpers.taken_back() == 1);
   CHECK(bytes_by_helpers() == 0);
   open_gates();
-  CHECK(eventually([&] { return helpers.over(*errands[0]); }));
+  CHECK(eventually([&] { return helpers.over(*held.errands[0]); }));
   CHECK(bytes_by_helpers() == most);
-  for (Errand* errand : errands) helpers.dismiss(*errand);
-  helpers.dismiss(bell);
 }
 
 TEST_CASE("what is recalled is touched no more, whoever has it") {
