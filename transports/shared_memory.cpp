@@ -11,6 +11,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/memory_file.h"
 #include "base/result.h"
 
 namespace rondo {
@@ -52,12 +53,7 @@ SharedMemory SharedMemory::create(const char* name, std::size_t bytes) {
     throw Error(Code::system_error,
                 "cannot allocate " + amount(bytes) + ": " + std::to_string(most) + " are available");
   }
-  keep_standard_descriptors();
-  Descriptor fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) throw_system_error("cannot create " + amount(bytes));
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) throw_system_error("cannot size " + amount(bytes));
-  // A peer that maps the segment relies on its size.
-  ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  Descriptor fd = make_memory_file(name, bytes);
   void* const data = map_shared(fd.get(), bytes);
   SharedMemory memory(data, bytes, std::move(fd));
   int refused;

@@ -19,6 +19,7 @@
 #include <ctime>
 #include <new>
 
+#include "base/memory_file.h"
 #include "base/result.h"
 
 namespace rondo {
@@ -48,14 +49,7 @@ void wake_sleepers(DoorbellPage& page) noexcept {
 }
 
 Doorbell Doorbell::create() {
-  keep_standard_descriptors();
-  Descriptor fd(::memfd_create("rondo-doorbell", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) throw_system_error("create a doorbell (memfd_create)");
-  if (::ftruncate(fd.get(), sizeof(DoorbellPage)) != 0) throw_system_error("size a doorbell page");
-  // Sealed, so that no holder of the descriptor can make the others' accesses fault.
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    throw_system_error("seal a doorbell page");
-  }
+  Descriptor fd = make_memory_file("rondo-doorbell", sizeof(DoorbellPage));
   DoorbellPage* page = new (map_page(fd.get())) DoorbellPage;
   if (!membarrier_registered()) page->short_naps.store(1, std::memory_order_relaxed);
   return Doorbell(page, std::move(fd));

@@ -71,7 +71,8 @@ constexpr Variable rows[] = {
     {"NCCL_DEBUG_SUBSYS", "list", "INIT,BOOTSTRAP,ENV",
      "The subsystems that INFO logs, or ^ and those it does not: INIT COLL P2P SHM NET GRAPH TUNING ENV ALLOC CALL "
      "PROXY NVLS BOOTSTRAP REG PROFILE RAS DESTROY ALL."},
-    {"NCCL_DEBUG_FILE", "file", "", "Log here instead of to stderr; %h is the host and %p the process."},
+    {"NCCL_DEBUG_FILE", "file", "",
+     "Log here instead of to stderr; %h is the host and %p the process; folders that are missing are made."},
     {"NCCL_DEBUG_TIMESTAMP_FORMAT", "strftime", "[%F %T] ", "The time before a line; %3f is milliseconds."},
     {"NCCL_DEBUG_TIMESTAMP_LEVELS", "list", "WARN", "The levels whose lines carry the time, or ^ and the others."},
     // Choice of algorithm.

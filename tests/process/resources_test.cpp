@@ -260,6 +260,23 @@ bool survives(int rank, const ncclUniqueId& id, Limiter&& limit) {
   return result == ncclSuccess;
 }
 
+TEST_CASE("a limit of file sizes is told, not died of") {
+  for (const rlim_t bytes : {rlim_t{0}, rlim_t{64} << 10}) {  // no doorbell; no segment of a pair
+    const Shared<Meeting> meeting;
+    const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+      const ncclUniqueId id = meeting->id(0, rank);
+      const rlimit small{bytes, bytes};
+      expect(::setrlimit(RLIMIT_FSIZE, &small) == 0, "setrlimit");
+      void* memory = nullptr;
+      expect_result(ncclMemAlloc(&memory, mib), ncclSystemError, "ncclMemAlloc");
+      expect_says(ncclGetLastError(nullptr), {"files of at most " + std::to_string(bytes) + " bytes", "ulimit -f"});
+      survives(rank, id, unlimited);
+    });
+    INFO(bytes);
+    REQUIRE(trouble == "");
+  }
+}
+
 TEST_CASE("system calls that cannot be done without fail in a sentence, on every rank") {
   const Setting timeout("RONDO_TIMEOUT", "2");
   for (const long call : {SYS_memfd_create, SYS_clone3, SYS_epoll_create1, SYS_socket, SYS_ftruncate, SYS_fallocate}) {

@@ -89,6 +89,19 @@ class Environment(unittest.TestCase):
         self.assertTrue(0 < int(port) < 65536)
         self.assertRegex(secret, "^[0-9a-f]{64}$")
 
+    def test_a_host_without_ipv4_has_a_master_too(self):
+        script = f"ip link set lo up && ip addr del 127.0.0.1/8 dev lo && ip route flush table local && " \
+                 f"{RONDO} run -n 2 -- sh -c 'echo $MASTER_ADDR $MASTER_PORT'"
+        result = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, text=True,
+                                timeout=PATIENCE_S)
+        if "unshare failed" in result.stderr:
+            self.skipTest("this system does not permit network namespaces of its own (unshare)")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"^(::1 \d+\n){2}$")
+
+    def test_the_number_of_ranks_as_mpirun_takes_it(self):
+        self.assertEqual(run("-np", "2", "--", "echo", "-np").stdout, "-np\n-np\n")
+
     def test_each_job_has_its_own_name_and_secret(self):
         script = "echo $RONDO_JOB_NAME $RONDO_JOB_SECRET"
         one, two = (shell(1, script).stdout.split() for _ in range(2))

@@ -53,6 +53,11 @@ class Failures(unittest.TestCase):
     def whole_files_only(self):
         self.assertEqual([name for name in os.listdir(self.folder) if "part" in name], [])
 
+    def test_help_that_nobody_gets(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([TRAIN, "--help"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+        self.told(result, 1, "cannot write the standard output")
+
     def test_words_that_are_no_option(self):
         self.told(train(1, "--epochs", "none"), 2, "--epochs")
         self.told(train(1, "--resume", "auto"), 2, "--resume auto needs --output")

@@ -1,9 +1,7 @@
 // The `rondo` command: one sub-command a purpose, each in its own folder beside this one.  Statuses: a sub-command's
 // own (CLI::RuntimeError carries it), 2 for a wrong command line, 1 where what it printed could not be written.
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +12,7 @@
 #include "tools/doctor/doctor_command.h"
 #include "tools/plan/plan_command.h"
 #include "tools/plot/plot_command.h"
+#include "tools/printed.h"
 #include "tools/rondo/info.h"
 #include "tools/run/run_command.h"
 #include "tools/tune/tune_command.h"
@@ -34,13 +33,16 @@ void check_word(const CLI::App& app, const std::string& word) {
       CLI::ExitCodes::ExtrasError);
 }
 
-// The words behind the program's name, backwards, as CLI11 takes them.  `help run` is `run --help`.
+// The words behind the program's name, backwards, as CLI11 takes them.  `help run` is `run --help`, and `-np` is `-n`
+// as with mpirun, which CLI11 would take for "-n p".
 std::vector<std::string> words_of(int argument_count, char** arguments) {
   std::vector<std::string> words(arguments + 1, arguments + argument_count);
   if (!words.empty() && words.front() == "help") {
     words.erase(words.begin());
     words.emplace_back("--help");
   }
+  if (!words.empty() && words.front() == "run")
+    std::replace(words.begin(), std::find(words.begin(), words.end(), "--"), std::string("-np"), std::string("-n"));
   return {words.rbegin(), words.rend()};
 }
 
@@ -71,10 +73,5 @@ int main(int argument_count, char** arguments) {
   add_plot_command(app);
   add_tune_command(app);
   add_doctor_command(app);
-  const int status = run(app, argument_count, arguments);
-  // A full disk or a closed descriptor shows only when what was printed is written.
-  errno = 0;
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  std::fprintf(stderr, "rondo: cannot write the standard output: %s\n", std::strerror(errno != 0 ? errno : EIO));
-  return status == 0 ? 1 : status;
+  return rondo::status_when_printed("rondo", run(app, argument_count, arguments));
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 #include <string_view>
 
 #include "base/descriptor.h"
@@ -29,17 +30,34 @@ std::string random_hex(std::size_t bytes) {
   return hex;
 }
 
-// Free now; somebody may take it before rank 0 does, as with every launcher that chooses a port.
-std::string free_port() {
-  Descriptor socket_fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (!socket_fd || bind(socket_fd.get(), generic, size) != 0 || getsockname(socket_fd.get(), generic, &size) != 0)
-    throw_system_error("cannot find a free port on 127.0.0.1 for MASTER_PORT");
-  return std::to_string(ntohs(address.sin_port));
+std::optional<std::string> free_port_of(int family, const sockaddr* any_port, socklen_t size) {
+  Descriptor socket_fd(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_storage bound{};
+  socklen_t bound_size = sizeof bound;
+  if (!socket_fd || bind(socket_fd.get(), any_port, size) != 0 ||
+      getsockname(socket_fd.get(), reinterpret_cast<sockaddr*>(&bound), &bound_size) != 0)
+    return {};
+  return std::to_string(ntohs(family == AF_INET ? reinterpret_cast<sockaddr_in&>(bound).sin_port
+                                                : reinterpret_cast<sockaddr_in6&>(bound).sin6_port));
+}
+
+struct Master {
+  std::string address, port;
+};
+
+// A port of this host's loopback, of whichever family it has.  Free now; somebody may take it before rank 0 does, as
+// with every launcher that chooses a port.
+Master free_master() {
+  sockaddr_in four{};
+  four.sin_family = AF_INET;
+  four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (const auto port = free_port_of(AF_INET, reinterpret_cast<sockaddr*>(&four), sizeof four))
+    return {"127.0.0.1", *port};
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_addr = in6addr_loopback;
+  if (const auto port = free_port_of(AF_INET6, reinterpret_cast<sockaddr*>(&six), sizeof six)) return {"::1", *port};
+  throw_system_error("cannot find a free port on 127.0.0.1 or ::1 for MASTER_PORT (--master-port gives one)");
 }
 
 }  // namespace
@@ -54,8 +72,10 @@ Environment::Environment(const LaunchOptions& options, int attempt) {
     set("MASTER_PORT=" + std::to_string(options.master_port));
     set("RONDO_JOB_NAME=rondo-run-" + std::to_string(options.master_port));
   } else {
-    set("MASTER_ADDR=127.0.0.1");
-    set("MASTER_PORT=" + (options.master_port != 0 ? std::to_string(options.master_port) : free_port()));
+    const Master master =
+        options.master_port != 0 ? Master{"127.0.0.1", std::to_string(options.master_port)} : free_master();
+    set("MASTER_ADDR=" + master.address);
+    set("MASTER_PORT=" + master.port);
     set("RONDO_JOB_NAME=rondo-" + std::to_string(getpid()) + "-" + random_hex(8));
     set("RONDO_JOB_SECRET=" + random_hex(32));
   }

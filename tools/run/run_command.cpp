@@ -101,7 +101,7 @@ CLI::Option* add_hosts(CLI::App& command, const Options& options) {
 void add_run_command(CLI::App& app) {
   auto options = std::make_shared<rondo::run::LaunchOptions>();  // shared with the callback, which CLI11 copies
   CLI::App* command = app.add_subcommand("run", "Start the ranks of a job on this host");
-  CLI::Option* ranks = command->add_option("-n,--ranks", options->ranks, "How many ranks, on this host");
+  CLI::Option* ranks = command->add_option("-n,--ranks", options->ranks, "How many ranks, on this host; also -np");
   ranks->check(CLI::Range(1, rondo::run::ranks_max));
   add_ranks(*command, options);
   add_comforts(*command, options);
