@@ -8,8 +8,8 @@
 namespace rondo {
 
 /// A file of `bytes` bytes in memory, closed on exec, whose size never changes.  Nothing is committed yet.  `name`
-/// shows in /proc.  Throws Error(system_error), also where the process may not make files of that size (ulimit -f), for which
-/// the kernel would kill it.
+/// shows in /proc.  Throws Error(system_error), also where the process may not make files of that size (ulimit -f):
+/// for trying the kernel would kill it.
 Descriptor make_memory_file(const char* name, std::size_t bytes);
 
 }  // namespace rondo
