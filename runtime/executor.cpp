@@ -69,10 +69,15 @@ void add_distinct(std::vector<T*>& list, T& item) {
 
 // ---------------------------------------------------------------- binding
 
-Program::Program(const plan::Collective& collective, const plan::Plan& plan, int widest, Links& links)
+Program::Program(const plan::Collective& collective, const plan::Plan& plan, int widest, Links& links, int shares)
     : shape_(plan::shape_of(collective, plan, widest)) {
-  for (const plan::Strand& strand : plan.strands) {
+  std::vector<plan::Strand> by_share(plan.strands);
+  const auto share_of = [&](const plan::Strand& strand) { return strand.lane % shares; };
+  std::ranges::stable_sort(by_share, {}, share_of);
+  shares_.resize(static_cast<std::size_t>(shares));
+  for (const plan::Strand& strand : by_share) {
     BoundStrand bound;
+    bound.first_tile = static_cast<std::uint64_t>(strand.stripe);
     for (const plan::Step& step : strand.steps) {
       BoundStep b;
       b.operation = step.operation;
@@ -134,7 +139,10 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
       if (receiver->polled()) bound.polled_receivers.push_back(receiver);
     }
     polled_ = polled_ || !bound.polled_senders.empty() || !bound.polled_receivers.empty();
-    if (!bound.steps.empty()) strands_.push_back(std::move(bound));
+    if (bound.steps.empty()) continue;
+    strands_.push_back(std::move(bound));
+    Share& share = shares_[static_cast<std::size_t>(share_of(strand))];
+    if (share.count++ == 0) share.first = strands_.size() - 1;
   }
 }
 
@@ -153,12 +161,13 @@ void Run::start() {
     targets_.resize(program.targets_max());
     target_strides_.resize(program.targets_max());
   }
-  if (strands_.size() < program.strands().size()) strands_.resize(program.strands().size());
-  strands_left_ = program.strands().size();
+  mine_ = a_.share == RunArguments::whole ? std::span(program.strands()) : program.strands_of(a_.share);
+  if (strands_.size() < mine_.size()) strands_.resize(mine_.size());
+  strands_left_ = mine_.size();
   for (std::size_t i = 0; i < strands_left_; ++i) {
     StrandState& s = strands_[i];
-    s.strand = &program.strands()[i];
-    s.tile = 0;
+    s.strand = &mine_[i];
+    s.tile = s.strand->first_tile;
     s.step = 0;
     s.slice = 0;
     s.done = false;
@@ -177,7 +186,7 @@ void Run::start() {
 
 bool Run::progress() noexcept {
   bool moved = false;
-  const std::size_t count = a_.program->strands().size();
+  const std::size_t count = mine_.size();
   // A strand that always finds a message would keep others of this thread from sending, and their receivers idle.  What
   // is only offered costs no time, and the more of it a receiver finds the better.
   const int turn = a_.alone && count == 1 ? std::numeric_limits<int>::max() : limits::slices_max;
@@ -202,7 +211,7 @@ bool Run::progress() noexcept {
 }
 
 bool Run::help() noexcept {
-  for (std::size_t i = 0; i < a_.program->strands().size(); ++i) {
+  for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
     if (!s.done && s.blocked_on_credit != nullptr && s.blocked_on_credit->help()) return true;
   }
@@ -271,7 +280,8 @@ void Run::name_landings(const StrandState& s, const BoundStep& step, const Piece
   for (int ahead = 1; ahead < wanted; ++ahead) {
     if (++slice == a_.layout.slices()) {
       if (tile == s.tile && !lands_ahead(s, step)) return;
-      if (++tile == a_.layout.tiles()) return;
+      tile += static_cast<std::uint64_t>(a_.program->shape().stripes);
+      if (tile >= a_.layout.tiles()) return;
       slice = 0;
     }
     const Piece next = a_.layout.piece(step.target, tile, slice);
@@ -321,7 +331,7 @@ bool Run::sends_raw(const BoundStep& step) const noexcept { return step.reads_ra
 
 bool Run::advance(StrandState& s) noexcept {
   if (!s.holds_ends && !acquire(s)) return false;
-  if (s.tile == a_.layout.tiles()) {
+  if (s.tile >= a_.layout.tiles()) {
     return (a_.followed || (settle(s, s.strand->destinations) && flush(s))) && leave(s);
   }
   const BoundStep& step = s.strand->steps[s.step];
@@ -441,7 +451,7 @@ bool Run::settle(StrandState& s, std::span<const Destination> to) noexcept {
   s.slice = 0;
   if (++s.step < s.strand->steps.size()) return true;
   s.step = 0;
-  ++s.tile;
+  s.tile += static_cast<std::uint64_t>(a_.program->shape().stripes);
   return true;
 }
 
@@ -473,7 +483,7 @@ bool Run::leave(StrandState& s) noexcept {
 
 std::vector<int> Run::waits_for() const {
   std::vector<int> peers;
-  for (std::size_t i = 0; i < a_.program->strands().size(); ++i) {
+  for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
     if (s.done || s.blocked_peer < 0) continue;
     if (std::find(peers.begin(), peers.end(), s.blocked_peer) == peers.end()) peers.push_back(s.blocked_peer);
@@ -482,7 +492,7 @@ std::vector<int> Run::waits_for() const {
 }
 
 Status Run::blocked_status() const noexcept {
-  for (std::size_t i = 0; i < a_.program->strands().size(); ++i) {
+  for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
     if (s.done) continue;
     if (s.blocked_on_message != nullptr && !s.blocked_on_message->status().ok()) {
@@ -497,7 +507,7 @@ Status Run::blocked_status() const noexcept {
 
 /// Strands that have not got the ends of their links yet leave them to the runs before.
 void Run::stop() noexcept {
-  for (std::size_t i = 0; i < a_.program->strands().size(); ++i) {
+  for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
     if (s.done || !s.holds_ends) continue;
     for (SendEnd* sender : s.strand->polled_senders) sender->stop();
@@ -506,7 +516,7 @@ void Run::stop() noexcept {
 }
 
 void Run::add_wakeups(Wakeups& wakeups) const noexcept {
-  for (std::size_t i = 0; i < a_.program->strands().size(); ++i) {
+  for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
     if (s.done) continue;
     if (s.blocked_on_message != nullptr && !s.blocked_on_message->polled()) wakeups.miss();

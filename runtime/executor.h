@@ -67,6 +67,7 @@ struct BoundStep {
 };
 
 struct BoundStrand {
+  std::uint64_t first_tile = 0;
   std::vector<BoundStep> steps;
   std::vector<Destination> destinations;  // distinct
   std::vector<EndOrder*> ends;            // distinct
@@ -77,19 +78,29 @@ struct BoundStrand {
   int replies_max = 0;  // declined lends awaiting a reply, at the most, in slices per m
 };
 
-/// A plan bound to links.  Immutable; shared by the runs of a communicator.
+/// A plan bound to links.  Immutable; shared by the runs of a communicator.  `shares`: of the strands, by their lanes,
+/// for as many threads: so that each link end, and each strand that another one follows, is one thread's.
 class Program {
  public:
-  Program(const plan::Collective& collective, const plan::Plan& plan, int widest, Links& links);
+  Program(const plan::Collective& collective, const plan::Plan& plan, int widest, Links& links, int shares = 1);
   const plan::Shape& shape() const noexcept { return shape_; }
   const std::vector<BoundStrand>& strands() const noexcept { return strands_; }
+  std::span<const BoundStrand> strands_of(int share) const noexcept {
+    const Share& s = shares_[static_cast<std::size_t>(share)];
+    return std::span(strands_).subspan(s.first, s.count);
+  }
   bool polled() const noexcept { return polled_; }  // some link moves only when asked
   int operands_max() const noexcept { return operands_max_; }
   int targets_max() const noexcept { return targets_max_; }
 
  private:
+  struct Share {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
   plan::Shape shape_;
-  std::vector<BoundStrand> strands_;
+  std::vector<BoundStrand> strands_;  // by share
+  std::vector<Share> shares_;
   bool polled_ = false;
   int operands_max_ = 1;
   int targets_max_ = 1;
@@ -110,6 +121,8 @@ struct RunArguments {
   bool owns_ends = false;  // or none that uses the same ends
   bool continues = false;  // after a call of one message to or from the same peer, which had `followed` set
   bool followed = false;   // a call that continues comes next, and waits for what is lent here
+  static constexpr int whole = -1;
+  int share = whole;  // of the program's shares, where other runs of the same call walk the others
 };
 
 /// Why a run cannot go on.
@@ -120,7 +133,8 @@ struct Mismatch {
   std::uint32_t bytes_found = 0;
 };
 
-/// One call under way.  Reusable; allocates in start() only when a program is larger than those before.
+/// One call under way, or one thread's share of it.  Reusable; allocates in start() only when a program is larger than
+/// those before.
 class Run {
  public:
   void start(const RunArguments& arguments) {
@@ -189,6 +203,7 @@ class Run {
   std::byte* base(plan::Space space) const noexcept;
 
   RunArguments a_;
+  std::span<const BoundStrand> mine_;
   int element_shift_ = 0;  // elements are 1 << this bytes: a division a slice would cost as much as the links
   std::vector<StrandState> strands_;
   std::size_t strands_left_ = 0;

@@ -28,24 +28,29 @@ Shape shape_of(const Collective& collective, const Plan& plan, int widest) {
   shape.widest = widest;
   shape.scratch_blocks = plan.scratch_blocks;
   shape.scratch_first = plan.scratch_first;
+  shape.stripes = plan.stripes;
   return shape;
 }
 
 Layout::Layout(const Shape& shape, std::uint64_t count, DataType type, const Cut& cut)
-    : segmented_(shape.segmented), scratch_first_(shape.scratch_first), total_bytes_(count * element_bytes(type)) {
-  // Few slices rather than small ones; then as few tiles as the slots allow, all of one size.
+    : stripes_(static_cast<std::uint32_t>(shape.stripes)),
+      segmented_(shape.segmented),
+      scratch_first_(shape.scratch_first),
+      total_bytes_(count * element_bytes(type)) {
+  // Few slices rather than small ones; then as few tiles as the slots allow, all of one size, as many for each stripe.
   const std::size_t unit_bytes = unit_for(cut.slot_bytes, shape.widest);
   const auto in_units = [&](std::size_t bytes) { return ceil_divide(bytes, unit_bytes) * unit_bytes; };
   const std::size_t slice_most = cut.slot_bytes / shape.widest / unit_bytes * unit_bytes;
   const std::size_t block_total = ceil_divide(total_bytes_, shape.blocks);
   const std::size_t wanted = ceil_divide(block_total, cut.slice_bytes_min);
   slices_ = static_cast<int>(std::clamp<std::size_t>(wanted, 1, cut.slices_max));
-  const std::size_t passes = std::max<std::size_t>(1, ceil_divide(block_total, slices_ * slice_most));
+  const std::size_t fewest = std::max<std::size_t>(1, ceil_divide(block_total, slices_ * slice_most));
+  const std::size_t passes = ceil_divide(fewest, stripes_) * stripes_;
   block_bytes_ = std::max(unit_bytes, in_units(ceil_divide(block_total, passes)));
   slice_bytes_ = in_units(ceil_divide(block_bytes_, slices_));
   tile_bytes_ = block_bytes_ * shape.blocks;
   tiles_ = std::max<std::uint64_t>(1, ceil_divide(total_bytes_, tile_bytes_));
-  scratch_bytes_ = shape.scratch_blocks * block_bytes_;
+  scratch_bytes_ = shape.scratch_blocks * block_bytes_ * stripes_;
 }
 
 }  // namespace rondo::plan

@@ -24,6 +24,7 @@ struct Shape {
   std::int32_t widest = 1;          // blocks of the widest range that any rank's plan sends
   std::int32_t scratch_blocks = 0;  // of this rank's plan; the only two that may differ by rank
   std::int32_t scratch_first = 0;
+  std::int32_t stripes = 1;
   bool segmented = false;
 };
 Shape shape_of(const Collective& collective, const Plan& plan, int widest);
@@ -52,7 +53,8 @@ class Layout {
   int slices() const noexcept { return slices_; }
   std::size_t scratch_bytes() const noexcept { return scratch_bytes_; }
 
-  /// The slice of `range` in `tile`.  For scratch the offset ignores the tile.  Ranges are within the plan's spaces.
+  /// The slice of `range` in `tile`.  For scratch the offset depends on the tile's stripe alone.  Ranges are within the
+  /// plan's spaces.
   Piece piece(const Range& range, std::uint64_t tile, int slice) const noexcept {
     const bool scratch = range.space == Space::scratch;
     const std::size_t tile_at = tile * tile_bytes_;
@@ -61,7 +63,7 @@ class Layout {
       const std::size_t from = std::min(tile_size, slice * slice_bytes_);
       const std::size_t upto = std::min(tile_size, from + slice_bytes_);
       const std::size_t stride = scratch ? block_bytes_ : total_bytes_;
-      return {range.first * stride + (scratch ? 0 : tile_at) + from, upto - from, stride, range.count};
+      return {range.first * stride + (scratch ? stripe_at(tile) : tile_at) + from, upto - from, stride, range.count};
     }
     // Block b of the tile is [b * block_bytes_, (b + 1) * block_bytes_), clipped to the tile.
     const std::size_t first = static_cast<std::size_t>(range.first + (scratch ? scratch_first_ : 0)) * block_bytes_;
@@ -72,12 +74,19 @@ class Layout {
     const std::size_t upto = std::min(end, from + part);
     const std::size_t scratch_at = static_cast<std::size_t>(scratch_first_) * block_bytes_;
     // An empty piece of a short last tile may begin before the scratch's first block.
-    return {scratch ? std::max(from, scratch_at) - scratch_at : tile_at + from, upto - from, 0, 1};
+    const std::size_t at = scratch ? std::max(from, scratch_at) - scratch_at + stripe_at(tile) : tile_at + from;
+    return {at, upto - from, 0, 1};
   }
 
  private:
+  /// Where the scratch of the tile's stripe begins.
+  std::size_t stripe_at(std::uint64_t tile) const noexcept {
+    return stripes_ == 1 ? 0 : tile % stripes_ * (scratch_bytes_ / stripes_);
+  }
+
   std::uint64_t tiles_ = 1;  // at least 1: a call of zero elements sends its empty messages
   int slices_ = 1;
+  std::uint32_t stripes_ = 1;
   bool segmented_ = false;
   std::int32_t scratch_first_ = 0;
   std::size_t total_bytes_ = 0;  // of the buffer (contiguous) or of each block (segmented)

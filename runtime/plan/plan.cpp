@@ -79,6 +79,15 @@ int widest_message(const Plan& plan) {
   return widest;
 }
 
+Plan striped(const Plan& plan, int lanes, int stripes) {
+  Plan copies{{}, plan.scratch_blocks, plan.scratch_first, stripes};
+  copies.strands.reserve(plan.strands.size() * static_cast<std::size_t>(stripes));
+  for (int stripe = 0; stripe < stripes; ++stripe)
+    for (const Strand& strand : plan.strands)
+      copies.strands.push_back({strand.steps, strand.lane + stripe * lanes, stripe});
+  return copies;
+}
+
 Plan one_strand(std::vector<Step> steps, int scratch_blocks, int scratch_first) {
   Plan plan;
   plan.scratch_blocks = scratch_blocks;

@@ -79,14 +79,16 @@ struct Step {
 struct Strand {
   std::vector<Step> steps;
   std::int32_t lane = 0;
+  std::int32_t stripe = 0;  // walks this tile, and every Plan::stripes-th from it on
   friend bool operator==(const Strand&, const Strand&) = default;
 };
 
 /// One rank's plan.
 struct Plan {
   std::vector<Strand> strands;
-  std::int32_t scratch_blocks = 0;  // one copy, reused by every tile
+  std::int32_t scratch_blocks = 0;  // one copy for each stripe, reused by every tile
   std::int32_t scratch_first = 0;   // scratch block i has the size of block scratch_first + i (they may differ by one)
+  std::int32_t stripes = 1;
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
@@ -152,6 +154,10 @@ struct Schedule {
 
 /// Blocks of the widest message that this plan sends or receives.
 int widest_message(const Plan& plan);
+
+/// The plan on more lanes: `stripes` copies of its strands, each on `lanes` lanes of its own and with every stripes-th
+/// tile.  They share no link and, as tiles have no byte in common, nothing else.
+Plan striped(const Plan& plan, int lanes, int stripes);
 
 /// The two sides of a message from one rank to another, which may be the same: of Collective::root and ::peer.  Neither
 /// is a schedule, as each side is a call of its own.

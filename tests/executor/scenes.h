@@ -32,6 +32,10 @@ inline Scene random_scene(const rondo::plan::Schedule& schedule, std::uint64_t s
   call.cut.slot_bytes = std::max(call.cut.slot_bytes, 8 * widest);
   call.cut.slices_max = static_cast<int>(1 + random.below(4));
   call.cut.slice_bytes_min = random.percent(50) ? 64 : 4096;
+  if (random.percent(33)) {
+    call.stripes = static_cast<int>(1 + random.below(4));
+    call.shares = static_cast<int>(1 + random.below(4));
+  }
   scene.calls.push_back(call);
   scene.links.seed = random.next();
   scene.links.lending = static_cast<Lending>(random.below(3));

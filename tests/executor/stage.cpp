@@ -36,8 +36,9 @@ struct Part {
   Buffers buffers;
   std::unique_ptr<rondo::Program> program;
   rondo::plan::Layout layout;
-  rondo::Run run;
-  Ending ending;
+  std::vector<std::unique_ptr<rondo::Run>> runs;  // one a share
+  std::vector<Ending> run_endings;
+  Ending ending;  // of all
 };
 
 class Play {
@@ -60,17 +61,17 @@ class Play {
       if (scene_.victim >= 0 && turns == scene_.dies_after) kill(scene_.victim);
       ++turns;
       bool moved = false;
-      bool skipped = false;
+      skipped_ = false;
       std::vector<int> order = alive_;
       for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[turns_.below(i)]);
       for (const int rank : order) {
         if (turns_.percent(20)) {
-          skipped = true;
+          skipped_ = true;
         } else {
           moved |= step(rank);
         }
       }
-      if (moved || world_.advance() || skipped) continue;
+      if (moved || world_.advance() || skipped_) continue;
       if (scene_.victim < 0 || turns > scene_.dies_after) {
         outcome_.wrong = "nothing moves any more: " + waiting();
         break;
@@ -87,8 +88,10 @@ class Play {
     auto part = std::make_unique<Part>(call, rank, scene_.ranks);
     const auto kind = call.schedule->kind;
     const rondo::plan::Collective collective{kind, scene_.ranks, call.schedule->blocks(topology), call.root, 0};
-    part->program = std::make_unique<rondo::Program>(collective, call.schedule->build(topology, rank, call.root),
-                                                     call.schedule->widest(topology), *links_[rank]);
+    const rondo::plan::Plan plan =
+        rondo::plan::striped(call.schedule->build(topology, rank, call.root), call.schedule->lanes, call.stripes);
+    part->program =
+        std::make_unique<rondo::Program>(collective, plan, call.schedule->widest(topology), *links_[rank], call.shares);
     part->layout = rondo::plan::Layout(part->program->shape(), call.count, call.type, call.cut);
     outcome_.tiles = std::max(outcome_.tiles, part->layout.tiles());
     rondo::RunArguments a;
@@ -107,29 +110,61 @@ class Play {
                    static_cast<std::uint8_t>(call.root)};
     a.may_lend = call.op != Operator::premul_sum;
     a.alone = scene_.calls.size() == 1;
-    part->run.start(a);
+    part->run_endings.resize(static_cast<std::size_t>(call.shares));
+    for (int share = 0; share < call.shares; ++share) {
+      a.share = call.shares == 1 ? rondo::RunArguments::whole : share;
+      part->runs.push_back(std::make_unique<rondo::Run>());
+      part->runs.back()->start(a);
+    }
     parts_[rank].push_back(std::move(part));
   }
 
-  /// One look of `rank` at all its runs, as execute() does it; true if anything moved or ended.
+  /// One look of `rank` at all its runs, as the execute() of each of its threads does it; true if anything moved or
+  /// ended.
   bool step(int rank) {
     bool moved = false;
     for (auto& part : parts_[rank]) {
-      if (part->ending.over) continue;
-      moved |= part->run.progress();
-      Status status = part->run.status();
-      if (status.ok() && !part->run.done()) {
-        if (failed_) status = {Code::remote_error, -1};  // another rank told us
-        if (status.ok()) status = part->run.blocked_status();
-        if (status.ok()) continue;
-        if (part->run.progress()) continue;
+      std::vector<std::size_t> order(part->runs.size());
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        order[i] = i;
+        std::swap(order[i], order[turns_.below(i + 1)]);
       }
-      if (part->run.done()) check_lends(rank);
-      part->ending = {status, part->run.mismatch(), part->run.signature(), true};
-      failed_ |= !status.ok();
-      moved = true;
+      for (const std::size_t i : order) {
+        if (order.size() > 1 && turns_.percent(20)) {
+          skipped_ = true;
+        } else {
+          moved |= step(*part->runs[i], part->run_endings[i]);
+        }
+      }
+      if (!part->ending.over) end(*part, rank);
     }
     return moved;
+  }
+
+  bool step(rondo::Run& run, Ending& ending) {
+    if (ending.over) return false;
+    const bool moved = run.progress();
+    Status status = run.status();
+    if (status.ok() && !run.done()) {
+      if (failed_) status = {Code::remote_error, -1};  // another rank told us
+      if (status.ok()) status = run.blocked_status();
+      if (status.ok()) return moved;
+      if (run.progress()) return true;
+    }
+    ending = {status, run.mismatch(), run.signature(), true};
+    failed_ |= !status.ok();
+    return true;
+  }
+
+  /// Whether all shares of a call are over; then the first failure is the call's.
+  void end(Part& part, int rank) {
+    const auto over = [](const Ending& ending) { return ending.over; };
+    if (!std::ranges::all_of(part.run_endings, over)) return;
+    part.ending = part.run_endings.front();
+    for (const Ending& ending : part.run_endings) {
+      if (part.ending.status.ok()) part.ending = ending;
+    }
+    if (part.ending.status.ok()) check_lends(rank);
   }
 
   void check_lends(int rank) {
@@ -155,7 +190,9 @@ class Play {
       for (std::size_t i = 0; i < parts_[rank].size(); ++i) {
         if (parts_[rank][i]->ending.over) continue;
         text += "rank " + std::to_string(rank) + " in call " + std::to_string(i) + " waits for";
-        for (const int peer : parts_[rank][i]->run.waits_for()) text += " " + std::to_string(peer);
+        for (const auto& run : parts_[rank][i]->runs) {
+          for (const int peer : run->waits_for()) text += " " + std::to_string(peer);
+        }
         text += "; ";
       }
     }
@@ -214,6 +251,7 @@ class Play {
   std::vector<std::unique_ptr<RankLinks>> links_;
   std::vector<std::vector<std::unique_ptr<Part>>> parts_;  // by rank, by call
   bool failed_ = false;
+  bool skipped_ = false;  // a rank or a share, in this turn
   Outcome outcome_;
 };
 
@@ -243,7 +281,8 @@ std::string describe(const Scene& scene) {
             (call.values == Values::rounding ? ", rounding" : "") +
             std::string(scene.hosts.empty() ? "" : ", several hosts") + ", slots of " +
             std::to_string(call.cut.slot_bytes) + ", up to " + std::to_string(call.cut.slices_max) +
-            " slices of at least " + std::to_string(call.cut.slice_bytes_min);
+            " slices of at least " + std::to_string(call.cut.slice_bytes_min) + ", " + std::to_string(call.stripes) +
+            " stripes in " + std::to_string(call.shares) + " shares";
   }
   return text;
 }

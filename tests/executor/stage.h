@@ -32,6 +32,8 @@ struct Call {
   bool in_place = false;
   Values values = Values::exact;
   rondo::plan::Cut cut;
+  int stripes = 1;  // on lanes of their own
+  int shares = 1;   // runs that walk the call's strands
 };
 
 struct Scene {

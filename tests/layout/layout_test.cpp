@@ -35,6 +35,7 @@ void for_each_case(bool segmented, Use&& use) {
           Shape shape;
           shape.blocks = blocks;
           shape.segmented = segmented;
+          shape.stripes = 1 + static_cast<int>(count % 3);
           use(Case{shape, count, type, cut});
         }
       }
@@ -138,14 +139,27 @@ TEST_CASE("Scratch blocks stay inside the scratch and have the sizes of the bloc
           for (int slice = 0; slice < layout.slices(); ++slice) {
             const Piece piece = layout.piece(scratch(block), tile, slice);
             const Piece original = layout.piece(out(first + block), tile, slice);
-            right = right && piece.bytes == original.bytes && piece.offset <= layout.scratch_bytes() &&
-                    piece.offset + piece.bytes <= layout.scratch_bytes();
+            const auto stripes = static_cast<std::size_t>(c.shape.stripes);
+            const std::size_t part = layout.scratch_bytes() / stripes, begin = tile % stripes * part;
+            right = right && piece.bytes == original.bytes && piece.offset >= begin &&
+                    piece.offset + piece.bytes <= begin + part;
           }
         }
       }
       CHECK(right);
     }
   });
+}
+
+TEST_CASE("Stripes get as many tiles, or the first ones one more") {
+  Shape shape;
+  shape.blocks = 2;
+  shape.stripes = 4;
+  for (const std::uint64_t count : {std::uint64_t{1} << 20, (std::uint64_t{1} << 22) + 12'345}) {
+    const Layout layout(shape, count, DataType::float32);
+    CHECK(layout.tiles() > 4);
+    CHECK((layout.tiles() % 4 == 0 || layout.tiles() % 4 == 3));  // tiles are cut in cache lines: the last may be saved
+  }
 }
 
 TEST_CASE("Every rank's layout cuts alike, whatever its scratch") {

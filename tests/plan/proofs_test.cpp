@@ -29,6 +29,41 @@ TEST_CASE("every schedule is proved for every number of slices and every root at
         for (int root = 0; root < ranks; ++root) prove(schedule, Topology::one_host(ranks), root, slices);
 }
 
+/// All stripes have two tiles, and the first has one more.
+void prove_striped(const Schedule& schedule, const Topology& topology, int root, int slices, int stripes) {
+  Run run = build_run(schedule, topology, root);
+  for (Plan& plan : run.plans) plan = striped(plan, schedule.lanes, stripes);
+  for (Options& mode : modes(schedule, topology.ranks(), slices)) {
+    mode.tiles = 2 * stripes + 1;
+    INFO(name(schedule.kind) << " " << name(schedule.algorithm) << ", " << topology.ranks() << " ranks, root " << root
+                             << ", " << slices << " slices, " << stripes << " stripes");
+    const Verdict verdict = verify(run, mode);
+    INFO(verdict.text);
+    REQUIRE(verdict.ok());
+  }
+}
+
+TEST_CASE("every schedule is proved in stripes, with the credits of one") {
+  for (const Schedule& schedule : schedules())
+    for (int ranks = 1; ranks <= 16; ++ranks)
+      for (const int stripes : {2, 3 + ranks % 2})
+        prove_striped(schedule, Topology::one_host(ranks), ranks / 2, 1 + ranks % 2, stripes);
+}
+
+TEST_CASE("stripes that share lanes, scratch or tiles are no proof") {
+  const Schedule& pull = *find(CollectiveKind::all_reduce, Algorithm::one_shot_pull);
+  const auto fault = [&](const std::function<void(Plan&)>& change) {
+    Run run = build_run(pull, Topology::one_host(3));
+    for (Plan& plan : run.plans) change(plan = striped(plan, 1, 2));
+    return verify(run, {.credits = 4, .tiles = 4}).fault;
+  };
+  REQUIRE(fault([](Plan&) {}) == Fault::none);
+  REQUIRE(fault([](Plan& plan) { plan.strands[1].lane = 0; }) == Fault::strand);
+  REQUIRE(fault([](Plan& plan) { plan.strands[1].stripe = 0; }) == Fault::race);
+  REQUIRE(fault([](Plan& plan) { plan.strands[1].stripe = 2; }) == Fault::form);
+  REQUIRE(fault([](Plan& plan) { plan.strands.pop_back(); }) == Fault::missing);
+}
+
 TEST_CASE("schedules follow any ring order") {
   for (const Schedule& schedule : schedules())
     for (int ranks = 2; ranks <= 17; ++ranks) prove(schedule, shuffled(ranks, ranks), ranks / 2, 2);

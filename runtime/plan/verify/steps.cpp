@@ -13,7 +13,10 @@ namespace rondo::plan {
 Cells World::cut(const Actor& a, const Range& range) const {
   const Memory& m = memories_[a.memory];
   const std::int32_t first = range.first * options_.slices + a.slice * range.count;
-  if (range.space == Space::scratch) return {a.memory, m.scratch_begin + first, range.count};
+  if (range.space == Space::scratch) {
+    const std::int32_t stripe_begin = a.strand->stripe * m.at.scratch_blocks * options_.slices;
+    return {a.memory, m.scratch_begin + stripe_begin + first, range.count};
+  }
   const std::int32_t base = range.space == Space::in ? m.at.in_base : m.at.out_base;
   return {a.memory, a.tile * m.tile_cells + base * options_.slices + first, range.count};
 }
@@ -23,7 +26,7 @@ std::string World::place(const Cells& cells, std::int32_t k) const {
   const std::int32_t at = cells.first + k;
   const bool scratch = at >= m.scratch_begin;
   const std::int32_t cell = scratch ? at - m.scratch_begin : at % m.tile_cells;
-  const std::int32_t block = cell / options_.slices;
+  const std::int32_t block = scratch ? cell / options_.slices % m.at.scratch_blocks : cell / options_.slices;
   const bool in = !scratch && block >= m.at.in_base && block < m.at.in_base + m.at.in_blocks;
   return "rank " + std::to_string(m.rank) + "'s " +
          (scratch ? "scratch"
@@ -106,7 +109,7 @@ bool World::ready(const Actor& a, const Step& s, const Links& links) const {
 
 /// Executes the next slice if it can; says whether it did.
 bool World::advance(Actor& a) {
-  if (a.tile == options_.tiles || a.strand->steps.empty()) return false;
+  if (a.tile >= options_.tiles || a.strand->steps.empty()) return false;
   const Step& s = a.strand->steps[a.step];
   if (s.operation == Operation::wait) return settle(a, s);
   const Links links = links_of(a);
@@ -299,7 +302,7 @@ void World::next(Actor& a) {
   a.slice = 0;
   if (++a.step < static_cast<int>(a.strand->steps.size())) return;
   a.step = 0;
-  ++a.tile;
+  a.tile += a.tiles_apart;
 }
 
 // ---- links

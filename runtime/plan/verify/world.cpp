@@ -48,11 +48,14 @@ World::World(std::span<const Run> runs, const Options& options, Verdict& verdict
 
 void World::admit(const Run& run, int run_index, int rank) {
   const Plan& plan = run.plans[rank];
+  for (const Strand& strand : plan.strands)
+    if (strand.stripe < 0 || strand.stripe >= plan.stripes)
+      throw Broken{Fault::form, "rank " + std::to_string(rank) + " has no stripe " + std::to_string(strand.stripe)};
   const bool in_place = std::find(options_.in_place.begin(), options_.in_place.end(), rank) != options_.in_place.end();
   Memory memory{run_index, rank, spaces(run.collective, plan, rank, in_place), 0, 0, {}};
   memory.tile_cells = memory.at.user_blocks() * options_.slices;
   memory.scratch_begin = memory.tile_cells * options_.tiles;
-  memory.cells.resize(memory.scratch_begin + std::max(plan.scratch_blocks, 0) * options_.slices);
+  memory.cells.resize(memory.scratch_begin + std::max(plan.scratch_blocks, 0) * options_.slices * plan.stripes);
   const std::int32_t in_cells = memory.at.in_blocks * options_.slices;
   for (int tile = 0; tile < options_.tiles; ++tile)
     for (std::int32_t i = 0; i < in_cells; ++i)
@@ -68,7 +71,8 @@ void World::admit(const Run& run, int run_index, int rank) {
                        static_cast<std::int32_t>(index),
                        memory_index,
                        &plan.strands[index],
-                       0,
+                       plan.stripes,
+                       plan.strands[index].stripe,
                        0,
                        0,
                        0,
@@ -123,6 +127,8 @@ int World::link_index(const LinkName& name) {
 }
 
 void World::use(int link, bool sending, const Actor& a, const Step& s) {
+  const std::int64_t tiles = (options_.tiles - a.tile + a.tiles_apart - 1) / a.tiles_apart;
+  if (tiles <= 0) return;
   std::vector<End::Use>& uses = (sending ? links_[link].send : links_[link].receive).uses;
   if (uses.empty() || uses.back().actor != a.id) {
     for (const End::Use& earlier : uses)
@@ -130,7 +136,7 @@ void World::use(int link, bool sending, const Actor& a, const Step& s) {
         throw Broken{Fault::strand, who(a) + ": two strands on one end of " + text(links_[link].name) + ": " + text(s)};
     uses.push_back({a.id, 0});
   }
-  uses.back().left += static_cast<std::int64_t>(options_.slices) * options_.tiles;
+  uses.back().left += options_.slices * tiles;
 }
 
 // ---- all of it

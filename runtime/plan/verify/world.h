@@ -89,6 +89,7 @@ struct Lent {
 struct Actor {
   std::int32_t id, rank, run, index, memory;
   const Strand* strand;
+  int tiles_apart;  // one stripe's
   int tile = 0, step = 0, slice = 0;
   std::int32_t time = 0;
   std::shared_ptr<Clock> base;
