@@ -27,6 +27,8 @@ constexpr int few_hosts_max = 4;
 // By the cost model, for more ranks than that: few hops up to here, then fewer bytes, then a ring's.
 constexpr std::uint64_t doubling_bytes_max[] = {4 * 1024, 32 * 1024};  // shared memory; TCP
 constexpr std::uint64_t halving_bytes_max = 512 * 1024;
+// Measured on two cores: a root that lends must wait for its readers; up to here one that sends is sooner done.
+constexpr std::uint64_t sent_broadcast_bytes_max = 8 * 1024;
 // By the cost model: up to one message, a chain's hops cost more than a tree's; longer ones fill the chain.
 constexpr std::uint64_t tree_bytes_max = 32 * 1024;
 
@@ -80,6 +82,7 @@ Preferences preferences(CollectiveKind kind, const Situation& s) noexcept {
     case CollectiveKind::all_reduce: return all_reduce_preferences(s);
     case CollectiveKind::reduce_scatter:
     case CollectiveKind::all_gather: return s.direct && !s.far ? close : first;
+    case CollectiveKind::broadcast: return s.direct && !s.far && s.bytes > sent_broadcast_bytes_max ? close : first;
     case CollectiveKind::reduce: return s.bytes <= tree_bytes_max ? tree : first;
     default: return first;
   }

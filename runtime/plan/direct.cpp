@@ -13,7 +13,8 @@
 //
 // all_gather, gather, scatter and all_to_all move each block once, from the rank that has it to the rank that wants it;
 // the first and the last in n-1 rounds, round k with the ranks k ahead and k behind.  Where all ranks give and
-// take, a strand of its own lends, ahead of the other, so that who takes finds much at once.
+// take, a strand of its own lends, ahead of the other, so that who takes finds much at once.  broadcast lends the whole
+// buffer to all: nobody waits for another to pass it on, and where lends are declined the root copies n-1 times.
 #include <utility>
 
 #include "plan/schedules.h"
@@ -107,6 +108,14 @@ Plan direct_all_gather(const Topology& topology, int rank, int) {
   Plan plan = one_strand(std::move(lends));
   plan.strands.push_back({std::move(receipts), 0});
   return plan;
+}
+
+Plan direct_broadcast(const Topology& topology, int rank, int root) {
+  const int ranks = topology.ranks();
+  if (ranks == 1) return alone(false);
+  if (rank != root) return one_strand({{.operation = recv_copy, .from = {root}, .target = out(0)}});
+  return one_strand({{.operation = copy, .source = in(0), .target = out(0)},
+                     {.operation = lend, .to = others(ranks, rank), .source = in(0)}});
 }
 
 Plan direct_gather(const Topology& topology, int rank, int root) {

@@ -57,6 +57,7 @@ const std::vector<Schedule>& schedules() {
       {all_gather, A::pat, pat_all_gather, m, block, widest_pat, false, false},
       {broadcast, A::chain, chain_broadcast, one, block, block, false, false},
       {broadcast, A::binomial, binomial_broadcast, one, block, block, false, false},
+      {broadcast, A::direct, direct_broadcast, one, block, block, false, true},
       {reduce, A::chain, chain_reduce, one, block, block, true, false},
       {reduce, A::binomial, binomial_reduce, one, block, block, false, false},
       {gather, A::direct, direct_gather, one, block, block, false, true},

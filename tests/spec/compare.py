@@ -30,6 +30,7 @@ SHIPPED = {("all_reduce", "ring"): "ring all-reduce", ("all_reduce", "star"): "s
            ("all_gather", "ring"): "ring all-gather", ("all_gather", "direct"): "direct all-gather",
            ("all_gather", "halving_doubling"): "halving-doubling all-gather", ("all_gather", "pat"): "pat all-gather",
            ("broadcast", "chain"): "chain broadcast", ("broadcast", "binomial"): "binomial broadcast",
+           ("broadcast", "direct"): "direct broadcast",
            ("reduce", "chain"): "chain reduce", ("reduce", "binomial"): "binomial reduce",
            ("gather", "direct"): "direct gather", ("gather", "binomial"): "binomial gather",
            ("scatter", "direct"): "direct scatter", ("scatter", "binomial"): "binomial scatter",
