@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "base/limits.h"
 
@@ -15,25 +16,6 @@ namespace {
 using plan::Operation;
 using plan::Piece;
 using plan::Space;
-
-/// From how many bytes on a message may arrive where it is stored: copied as it is, to one place.
-std::size_t landing_bytes_min(const BoundStep& step) noexcept {
-  const bool stored_as_it_is =
-      step.operands.size() == 1 && step.operands[0].link != nullptr && step.target && !step.source && !step.finish;
-  return stored_as_it_is ? step.operands[0].link->lands_from() : ReceiveEnd::never_lands;
-}
-
-/// Whether the step's one message comes from a link that brings the strand no other step's.
-bool brings_only(const BoundStep& step, const BoundStrand& strand) noexcept {
-  if (step.lands_from == ReceiveEnd::never_lands) return false;
-  const ReceiveEnd* const link = step.operands[0].link;
-  int receipts = 0;
-  for (const BoundStep& other : strand.steps) {
-    for (const Operand& operand : other.operands) receipts += operand.link == link;
-    for (const Destination& to : other.to) receipts += to.reverse == link;
-  }
-  return receipts == 1;
-}
 
 /// Bytes of a buffer; empty if `bytes` is 0.
 struct Extent {
@@ -53,98 +35,7 @@ Extent extent(const plan::Layout& layout, const plan::Range& range, std::uint64_
   return {base + first.offset, end - first.offset};
 }
 
-/// Whether its one operand may leave as it is, without a copy to the link's room.
-bool may_copy(const BoundStep& step) noexcept {
-  const auto copies = [](const Destination& to) { return to.link->copies(); };
-  return step.operands.size() == 1 && !step.finish && !step.to.empty() &&
-         std::all_of(step.to.begin(), step.to.end(), copies);
-}
-
-template <typename T>
-void add_distinct(std::vector<T*>& list, T& item) {
-  if (std::find(list.begin(), list.end(), &item) == list.end()) list.push_back(&item);
-}
-
 }  // namespace
-
-// ---------------------------------------------------------------- binding
-
-Program::Program(const plan::Collective& collective, const plan::Plan& plan, int widest, Links& links, int shares)
-    : shape_(plan::shape_of(collective, plan, widest)) {
-  std::vector<plan::Strand> by_share(plan.strands);
-  const auto share_of = [&](const plan::Strand& strand) { return strand.lane % shares; };
-  std::ranges::stable_sort(by_share, {}, share_of);
-  shares_.resize(static_cast<std::size_t>(shares));
-  for (const plan::Strand& strand : by_share) {
-    BoundStrand bound;
-    bound.first_tile = static_cast<std::uint64_t>(strand.stripe);
-    for (const plan::Step& step : strand.steps) {
-      BoundStep b;
-      b.operation = step.operation;
-      b.finish = step.finish;
-      b.reply = step.reply;
-      b.reads_raw = collective.reduces() && step.source.space == Space::in;
-      b.source = step.source;
-      b.target = step.target;
-      b.same_piece = step.source && step.target && step.source.space != Space::scratch &&
-                     step.target.space != Space::scratch && step.source.first == step.target.first &&
-                     step.source.count == step.target.count;
-      for (const int peer : step.from) {
-        Operand operand;
-        operand.peer = peer;
-        if (peer != plan::here) {
-          operand.link = &links.receive_end(peer, strand.lane);
-          add_distinct(bound.receivers, *operand.link);
-          add_distinct(bound.ends, links.receive_order(peer, strand.lane));
-          if (step.reply) {
-            operand.reverse = &links.send_end(peer, strand.lane);
-            add_distinct(bound.senders, *operand.reverse);
-            add_distinct(bound.ends, links.send_order(peer, strand.lane));
-          }
-        }
-        b.operands.push_back(operand);
-      }
-      if (b.operands.empty() && step.source) b.operands.push_back(Operand{});  // copy, copy_send, send, lend
-      const bool awaits_reply = step.operation == Operation::lend && step.target;
-      for (const int peer : step.to) {
-        Destination to;
-        to.peer = peer;
-        to.link = &links.send_end(peer, strand.lane);
-        add_distinct(bound.senders, *to.link);
-        add_distinct(bound.ends, links.send_order(peer, strand.lane));
-        if (awaits_reply) {
-          to.reverse = &links.receive_end(peer, strand.lane);
-          add_distinct(bound.receivers, *to.reverse);
-          add_distinct(bound.ends, links.receive_order(peer, strand.lane));
-          ++bound.replies_max;
-        }
-        const auto known = std::find_if(bound.destinations.begin(), bound.destinations.end(),
-                                        [&](const Destination& d) { return d.peer == peer; });
-        to.index = static_cast<int>(known - bound.destinations.begin());
-        if (known == bound.destinations.end()) bound.destinations.push_back(to);
-        if (to.reverse != nullptr) bound.destinations[to.index].reverse = to.reverse;
-        b.to.push_back(to);
-      }
-      b.lands_from = landing_bytes_min(b);
-      b.copies = may_copy(b);
-      operands_max_ = std::max(operands_max_, static_cast<int>(b.operands.size()));
-      targets_max_ = std::max(targets_max_, static_cast<int>(b.to.size() + b.operands.size()) + 1);
-      bound.steps.push_back(std::move(b));
-    }
-    for (BoundStep& b : bound.steps) b.only_receipt = brings_only(b, bound);
-    for (SendEnd* sender : bound.senders) {
-      if (sender->polled()) bound.polled_senders.push_back(sender);
-    }
-    for (ReceiveEnd* receiver : bound.receivers) {
-      if (receiver->polled()) bound.polled_receivers.push_back(receiver);
-    }
-    polled_ = polled_ || !bound.polled_senders.empty() || !bound.polled_receivers.empty();
-    if (bound.steps.empty()) continue;
-    strands_.push_back(std::move(bound));
-    Share& share = shares_[static_cast<std::size_t>(share_of(strand))];
-    if (share.count++ == 0) share.first = strands_.size() - 1;
-  }
-}
 
 // ---------------------------------------------------------------- one call
 // The parts of advance() are inlined by force: that saves 2 of 20 ns a step.
@@ -152,16 +43,12 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
 void Run::start() {
   status_ = {};
   element_shift_ = std::countr_zero(element_bytes(a_.reduction.type));
-  const Program& program = *a_.program;
-  if (sources_.size() < static_cast<std::size_t>(program.operands_max())) {
-    sources_.resize(program.operands_max());
-    source_strides_.resize(program.operands_max());
+  make_room(*a_.program);
+  use(a_.program, a_.layout);
+  if (a_.lending.program != nullptr) {
+    make_room(*a_.lending.program);
+    if (can_lend()) use(a_.lending.program, a_.lending.layout);
   }
-  if (targets_.size() < static_cast<std::size_t>(program.targets_max())) {
-    targets_.resize(program.targets_max());
-    target_strides_.resize(program.targets_max());
-  }
-  mine_ = a_.share == RunArguments::whole ? std::span(program.strands()) : program.strands_of(a_.share);
   if (strands_.size() < mine_.size()) strands_.resize(mine_.size());
   strands_left_ = mine_.size();
   for (std::size_t i = 0; i < strands_left_; ++i) {
@@ -173,7 +60,7 @@ void Run::start() {
     s.done = false;
     s.holds_ends = a_.alone || a_.owns_ends;
     s.replies.clear();
-    if (s.strand->replies_max > 0) s.replies.reserve(s.strand->replies_max * a_.layout.slices());
+    if (s.strand->replies_max > 0) s.replies.reserve(s.strand->replies_max * layout_->slices());
     if (!a_.continues) s.lent_until.assign(s.strand->destinations.size(), 0);
     s.blocked_on_message = nullptr;
     s.blocked_on_credit = nullptr;
@@ -182,6 +69,56 @@ void Run::start() {
       for (EndOrder* end : s.strand->ends) s.tickets.push_back(end->taken++);
     }
   }
+}
+
+[[gnu::noinline]] void Run::make_room(const Program& program) {
+  const auto operands = static_cast<std::size_t>(program.operands_max());
+  if (sources_.size() < operands) {
+    sources_.resize(operands);
+    source_strides_.resize(operands);
+  }
+  const auto targets = static_cast<std::size_t>(program.targets_max());
+  if (targets_.size() < targets) {
+    targets_.resize(targets);
+    target_strides_.resize(targets);
+  }
+}
+
+// ---------------------------------------------------------------- calls with two programs
+
+/// Whether all that this rank would lend can be lent.
+[[gnu::noinline]] bool Run::can_lend() const noexcept {
+  const std::size_t bytes = a_.layout.total_bytes();
+  const auto lends = [&](const Destination& to) {
+    return to.link->can_lend(a_.in, bytes) && (a_.in == a_.out || to.link->can_lend(a_.out, bytes));
+  };
+  const auto& destinations = a_.lending.program->strands()[0].destinations;
+  return a_.may_lend && std::all_of(destinations.begin(), destinations.end(), lends);
+}
+
+/// Whether a message that this rank's program does not expect is the first one of a rank that began with the other.
+[[gnu::noinline]] bool Run::begins_other(const Message& message) const noexcept {
+  if (a_.lending.program == nullptr || message.signature != a_.signature) return false;
+  const bool lends = program_ != a_.program;
+  const Program& other = lends ? *a_.program : *a_.lending.program;
+  const plan::Layout& layout = lends ? a_.layout : a_.lending.layout;
+  const auto& steps = other.strands()[0].steps;
+  const auto receives = [](const BoundStep& step) {
+    return std::ranges::any_of(step.operands, [](const Operand& operand) { return operand.link != nullptr; });
+  };
+  const auto first = std::find_if(steps.begin(), steps.end(), receives);
+  return first != steps.end() && message.bytes == layout.piece(first->source, 0, 0).bytes;
+}
+
+/// Begins again with the program that copies, as some rank does; nobody has touched anything yet.  The others release
+/// unread what was offered, and the end waits for that.
+[[gnu::noinline]] bool Run::copy_after_all(StrandState& s) noexcept {
+  use(a_.program, a_.layout);
+  s.strand = &mine_[0];
+  s.step = 0;
+  s.replies.clear();
+  began_again_ = true;
+  return blocked(s, nullptr, nullptr, -1);
 }
 
 bool Run::progress() noexcept {
@@ -204,7 +141,7 @@ bool Run::progress() noexcept {
       }
       if (left == 0) (void)blocked(s, nullptr, nullptr, -1);  // not blocked: what it last waited for is past
     }
-    if (!moved && a_.program->polled()) poll(s);
+    if (!moved && program_->polled()) poll(s);
   }
   looks_ = moved ? 0 : looks_ + 1;
   return moved;
@@ -259,6 +196,11 @@ bool Run::acquire(StrandState& s) noexcept {
     }
     if (bytes >= step.lands_from && shape.segments == 1) name_landings(s, step, shape);
     const Message* message = operand.link->peek();
+    if (message != nullptr && message->bytes != bytes && begins_other(*message)) [[unlikely]] {
+      if (program_ != a_.program) return copy_after_all(s);
+      operand.link->release();
+      message = operand.link->peek();
+    }
     if (message == nullptr) return blocked(s, operand.link, nullptr, operand.peer);
     if (!matches(*message, bytes, operand.peer)) return false;
     sources_[i] = {message->data, message->raw};
@@ -278,13 +220,13 @@ void Run::name_landings(const StrandState& s, const BoundStep& step, const Piece
   std::uint64_t tile = s.tile;
   int slice = s.slice;
   for (int ahead = 1; ahead < wanted; ++ahead) {
-    if (++slice == a_.layout.slices()) {
+    if (++slice == layout_->slices()) {
       if (tile == s.tile && !lands_ahead(s, step)) return;
-      tile += static_cast<std::uint64_t>(a_.program->shape().stripes);
-      if (tile >= a_.layout.tiles()) return;
+      tile += static_cast<std::uint64_t>(program_->shape().stripes);
+      if (tile >= layout_->tiles()) return;
       slice = 0;
     }
-    const Piece next = a_.layout.piece(step.target, tile, slice);
+    const Piece next = layout_->piece(step.target, tile, slice);
     if (next.segments != 1) return;
     link.land(target + next.offset, next.bytes, ahead);
   }
@@ -296,12 +238,12 @@ void Run::name_landings(const StrandState& s, const BoundStep& step, const Piece
 /// those of other strands.  All tiles are cut alike: one tells for all.
 bool Run::lands_ahead(const StrandState& s, const BoundStep& step) const noexcept {
   if (!step.only_receipt || step.target.space != Space::out) return false;
-  const Extent landing = extent(a_.layout, step.target, s.tile, a_.out);
-  for (const BoundStrand& strand : a_.program->strands()) {
+  const Extent landing = extent(*layout_, step.target, s.tile, a_.out);
+  for (const BoundStrand& strand : program_->strands()) {
     for (const BoundStep& other : strand.steps) {
       if (&other == &step) break;
       for (const plan::Range& range : {other.source, other.target}) {
-        if (extent(a_.layout, range, s.tile, base(range.space)).overlaps(landing)) return false;
+        if (extent(*layout_, range, s.tile, base(range.space)).overlaps(landing)) return false;
       }
     }
   }
@@ -331,22 +273,22 @@ bool Run::sends_raw(const BoundStep& step) const noexcept { return step.reads_ra
 
 bool Run::advance(StrandState& s) noexcept {
   if (!s.holds_ends && !acquire(s)) return false;
-  if (s.tile >= a_.layout.tiles()) {
+  if (s.tile >= layout_->tiles()) {
     return (a_.followed || (settle(s, s.strand->destinations) && flush(s))) && leave(s);
   }
   const BoundStep& step = s.strand->steps[s.step];
   if (step.operation == Operation::wait) {
     if (!settle(s, step.to)) return false;
-    s.slice = a_.layout.slices() - 1;  // once a step, not once a slice
+    s.slice = layout_->slices() - 1;  // once a step, not once a slice
     return next(s);
   }
-  const Piece source = step.source ? a_.layout.piece(step.source, s.tile, s.slice) : Piece{};
-  const Piece target = step.same_piece ? source : step.target ? a_.layout.piece(step.target, s.tile, s.slice) : Piece{};
+  const Piece source = step.source ? layout_->piece(step.source, s.tile, s.slice) : Piece{};
+  const Piece target = step.same_piece ? source : step.target ? layout_->piece(step.target, s.tile, s.slice) : Piece{};
   if (step.operation == Operation::lend) return lend(s, step, source, target);
 
   const Piece& shape = step.source ? source : target;
   const std::size_t bytes = shape.bytes * static_cast<std::size_t>(shape.segments);
-  if (!gather_sources(s, step, shape, bytes)) return false;
+  if (!gather_sources(s, step, shape, bytes)) return std::exchange(began_again_, false);
   // `in` alone, to others alone, travels as it is: see Run::sends_raw.
   const bool raw = sends_raw(step) && step.operands.size() == 1 && !step.target && !step.reply;
   if (raw) sources_[0].raw = false;
@@ -447,11 +389,11 @@ bool Run::settle(StrandState& s, std::span<const Destination> to) noexcept {
 }
 
 [[gnu::always_inline]] inline bool Run::next(StrandState& s) noexcept {
-  if (++s.slice < a_.layout.slices()) return true;
+  if (++s.slice < layout_->slices()) return true;
   s.slice = 0;
   if (++s.step < s.strand->steps.size()) return true;
   s.step = 0;
-  s.tile += static_cast<std::uint64_t>(a_.program->shape().stripes);
+  s.tile += static_cast<std::uint64_t>(program_->shape().stripes);
   return true;
 }
 

@@ -106,6 +106,13 @@ class Program {
   int targets_max_ = 1;
 };
 
+/// A program that does the same as another, by lending; of the same links, one strand, and so cut that it makes one
+/// slice of one tile.
+struct Alternative {
+  const Program* program = nullptr;
+  plan::Layout layout;
+};
+
 /// What one call gives a run.
 struct RunArguments {
   const Program* program = nullptr;
@@ -123,6 +130,12 @@ struct RunArguments {
   bool followed = false;   // a call that continues comes next, and waits for what is lent here
   static constexpr int whole = -1;
   int share = whole;  // of the program's shares, where other runs of the same call walk the others
+  /// Run in place of `program` where every rank can lend its buffers.  Each rank begins with the one or the other, as
+  /// its own buffers are, and sees from the first message of every other rank, which differ in size, whether all began
+  /// like it.  If not, all run `program`, and what was offered is given back unread.  Both must begin by a message from
+  /// each rank to every other, and store nothing before they have all; each end of a link has a credit more than they
+  /// need.
+  Alternative lending;
 };
 
 /// Why a run cannot go on.
@@ -137,6 +150,8 @@ struct Mismatch {
 /// those before.
 class Run {
  public:
+  Run() = default;
+  Run(const Run&) = delete;
   void start(const RunArguments& arguments) {
     a_ = arguments;
     start();
@@ -149,7 +164,7 @@ class Run {
   /// For a thread that has nothing else to do: does a part of what brings releases that the run waits for.
   bool help() noexcept;
   bool done() const noexcept { return strands_left_ == 0; }
-  bool polled() const noexcept { return a_.program->polled(); }
+  bool polled() const noexcept { return program_->polled(); }
   const Status& status() const noexcept { return status_; }  // not ok: the run is over and its links are unusable
   const Mismatch& mismatch() const noexcept { return mismatch_; }
   const Signature& signature() const noexcept { return a_.signature; }
@@ -184,6 +199,15 @@ class Run {
     int blocked_peer = -1;
   };
 
+  void use(const Program* program, const plan::Layout& layout) noexcept {
+    program_ = program;
+    layout_ = &layout;
+    mine_ = a_.share == RunArguments::whole ? std::span(program->strands()) : program->strands_of(a_.share);
+  }
+  void make_room(const Program& program);
+  bool can_lend() const noexcept;
+  bool begins_other(const Message& message) const noexcept;
+  bool copy_after_all(StrandState& s) noexcept;
   bool advance(StrandState& s) noexcept;
   bool sends_raw(const BoundStep& step) const noexcept;
   bool lend(StrandState& s, const BoundStep& step, const plan::Piece& source, const plan::Piece& target) noexcept;
@@ -203,7 +227,10 @@ class Run {
   std::byte* base(plan::Space space) const noexcept;
 
   RunArguments a_;
-  std::span<const BoundStrand> mine_;
+  const Program* program_ = nullptr;  // the one of a_ that is run
+  const plan::Layout* layout_ = nullptr;
+  std::span<const BoundStrand> mine_;  // of its strands
+  bool began_again_ = false;           // with the program that copies: something moved
   int element_shift_ = 0;  // elements are 1 << this bytes: a division a slice would cost as much as the links
   std::vector<StrandState> strands_;
   std::size_t strands_left_ = 0;

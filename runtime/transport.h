@@ -63,6 +63,11 @@ class SendEnd {
   /// reserve() gave room.  False: declined, nothing was sent; copy into the room and commit.
   virtual bool lend(const std::byte* source, std::byte* reply, std::size_t bytes, const Signature& signature,
                     MessageFlags flags) noexcept = 0;
+  /// Whether the receiver could read and write `bytes` at `data` in place.
+  virtual bool can_lend(const std::byte* data, std::size_t bytes) noexcept {
+    (void)data, (void)bytes;
+    return false;
+  }
   /// Like lend(), for links that copy: the bytes leave from `source` itself, which must stay as it is until released()
   /// counts the message; the receiver sees an ordinary one.  False: not offered; copy into the room and commit.
   virtual bool send_from(const std::byte* source, std::size_t bytes, const Signature& signature,

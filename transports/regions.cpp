@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 #include "base/result.h"
@@ -71,6 +72,17 @@ bool Regions::find(const void* data, std::size_t bytes, Found& found) const noex
     return true;
   }
   return false;
+}
+
+std::vector<std::uint32_t> Regions::newest(std::size_t most) {
+  std::vector<std::uint32_t> ids;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [base, region] : regions_) {
+    if (region.fd) ids.push_back(region.id);
+  }
+  std::sort(ids.begin(), ids.end(), std::greater<>());  // an id begins with its generation
+  ids.resize(std::min(ids.size(), most));
+  return ids;
 }
 
 void Regions::watch(Watcher& watcher) {

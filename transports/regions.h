@@ -39,6 +39,8 @@ class Regions {
   bool release(void* memory);
   /// The region that holds all of [data, data + bytes); false if none does.
   bool find(const void* data, std::size_t bytes, Found& found) const noexcept;
+  /// The newest regions that can be lent, newest first, at most `most`.
+  std::vector<std::uint32_t> newest(std::size_t most);
   /// Passes the descriptor and size of a live region to `use`, under the lock; false if it is gone.
   template <typename Use>
   bool with(std::uint32_t id, Use&& use) {

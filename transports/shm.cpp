@@ -2,10 +2,11 @@
 // with its doorbell; the higher rank maps both, finds that number there (the proof that memory is shared), answers
 // in the segment, and passes its own doorbell.  Two rings of slots, one each way, then carry everything.
 //
-// Lending: memory from ncclMemAlloc is a memfd.  The first lend of a region offers its descriptor to the peer and is
-// declined; once the peer has mapped it, lends of it go through.  Neither side ever waits for the other.  Other memory
-// is lent by address where the kernel lets one process copy from the other (process_vm_readv; tried once when the links
-// open, given up in silence where it is denied) and the message is large enough to pay for the system call.
+// Lending: memory from ncclMemAlloc is a memfd.  The newest regions' descriptors are offered to the peer when the links
+// open, others by their first lend, which is declined; once the peer has mapped a region, lends of it go through.
+// Neither side ever waits for the other.  Other memory is lent by address where the kernel lets one process copy from
+// the other (process_vm_readv; tried once when the links open, given up in silence where it is denied) and the message
+// is large enough to pay for the system call.
 #include "shm.h"
 
 #include <sys/mman.h>
@@ -162,6 +163,13 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
     return true;
   }
 
+  /// Offers what will most likely be lent, so that the first lends need not be declined.
+  void offer_newest() {
+    for (const std::uint32_t id : Regions::instance().newest(limits::regions_offered)) {
+      if (offered_[Regions::slot_of(id)].exchange(id, std::memory_order_relaxed) != id) offer_region(id);
+    }
+  }
+
   std::byte* at(std::uint32_t region, std::uint64_t offset) noexcept override {
     const Mapping& mapping = mapped_here_[Regions::slot_of(region)];
     if (mapping.id.load(std::memory_order_acquire) != region) return nullptr;
@@ -306,6 +314,7 @@ class ShmConnection final : public Connection {
         std::make_unique<Lane>(segment_->rings[outgoing], segment_->rings[1 - outgoing], peer_, borrowing_.landing(0));
     lanes_[1] = std::make_unique<Lane>(segment_->second_rings[outgoing], segment_->second_rings[1 - outgoing], peer_,
                                        borrowing_.landing(1));
+    borrowing_.offer_newest();
     ready_.store(true, std::memory_order_release);
   }
 

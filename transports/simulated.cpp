@@ -68,6 +68,7 @@ class World::Link {
               MessageFlags flags) noexcept override {
       return link_.lend(source, reply, bytes, signature, flags);
     }
+    bool can_lend(const std::byte*, std::size_t) noexcept override { return link_.can_lend(); }
     std::uint64_t sent() const noexcept override { return link_.sent_; }
     std::uint64_t released() noexcept override { return link_.credits_returned(); }
     int capacity() const noexcept override { return link_.world_.options_.credits; }
@@ -136,6 +137,11 @@ class World::Link {
     if (bytes > 0 && reply != nullptr && world_.strikes(Fault::drop_reply)) reply = slot(sent_).room.data();
     publish({source, static_cast<std::uint32_t>(bytes), true, flags.raw, flags.offers_reply, reply, signature});
     return true;
+  }
+
+  bool can_lend() noexcept {
+    const Lending lending = world_.options_.lending;
+    return lending == Lending::all || (lending == Lending::mixed && world_.random_.percent(50));
   }
 
   bool take(std::size_t bytes) noexcept {

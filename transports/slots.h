@@ -267,6 +267,11 @@ class Sender final : public SendEnd {
     return true;
   }
 
+  bool can_lend(const std::byte* data, std::size_t bytes) noexcept override {
+    LentRange range;
+    return peer_.lender != nullptr && peer_.lender->find(data, bytes, range.region, range.offset);
+  }
+
   std::uint64_t sent() const noexcept override { return sent_; }
   std::uint64_t released() noexcept override {
     advance_to(ring_.head.released.load(std::memory_order_acquire));

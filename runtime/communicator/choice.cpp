@@ -15,9 +15,12 @@ namespace {
 
 using plan::Algorithm;
 
-// Measured on two cores: up to this many bytes for all peers together, one hop beats fewer bytes.
-constexpr std::uint64_t near_one_shot_bytes_max = 8 * 1024;  // shared memory
-constexpr std::uint64_t far_one_shot_bytes_max = 96 * 1024;  // TCP
+// Measured on two cores: up to this many bytes for all peers together, one hop beats fewer bytes; by TCP, and through
+// slots.
+constexpr std::uint64_t one_shot_bytes_max_of_all = 96 * 1024;
+// Measured: from here on two hops within memory that all ranks map beat one through slots: between two ranks; between
+// more (4 on 2 cores).
+constexpr std::uint64_t lending_bytes_min[] = {2 * 1024, 16 * 1024};
 // Direct schedules link every rank with every other, at 1 MiB a pair that shares memory.  Beyond this many ranks: fewer
 // links.
 constexpr int direct_ranks_max = 16;
@@ -131,8 +134,7 @@ bool Chooser::allowed(CollectiveKind kind, Algorithm algorithm) const noexcept {
 std::uint64_t Chooser::one_shot_bytes_max() const noexcept {
   // Between two ranks one hop carries no more bytes than two do, and they need not wait for each other in between.
   if (far_ && ranks_ <= 2) return std::uint64_t{1} << 62;
-  const std::uint64_t bytes = far_ ? far_one_shot_bytes_max : near_one_shot_bytes_max;
-  return bytes / static_cast<std::uint64_t>(std::max(ranks_ - 1, 1));
+  return one_shot_bytes_max_of_all / static_cast<std::uint64_t>(std::max(ranks_ - 1, 1));
 }
 
 std::string Chooser::settings(const Tuning& tuning) {
@@ -153,7 +155,14 @@ Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept 
   situation.shared_hosts = hosts_ > 1 && !one_rank_each;
   situation.few_hosts = hosts_ > 1 && one_rank_each && hosts_ <= few_hosts_max;
   for (const Algorithm algorithm : preferences(kind, situation)) {
-    if (allowed(kind, algorithm)) return {algorithm, {}, "the shipped table"};
+    if (!allowed(kind, algorithm)) continue;
+    Choice choice{algorithm, {}, "the shipped table"};
+    if (algorithm == Algorithm::one_shot && !far_) {
+      choice.cut.slice_bytes_min = limits::slot_bytes;  // all at once: slots change hands
+      const bool lends = ranks_ > 1 && bytes >= lending_bytes_min[ranks_ > 2] && allowed(kind, Algorithm::two_shot);
+      if (lends) choice.lending = Algorithm::two_shot;
+    }
+    return choice;
   }
   for (const plan::Schedule& schedule : plan::schedules()) {
     if (schedule.kind == kind && allowed(kind, schedule.algorithm)) {
@@ -171,21 +180,26 @@ std::vector<std::string> Chooser::describe() const {
     const auto kind = static_cast<CollectiveKind>(i);
     if (names_of(kind).empty()) continue;
     std::string line = std::string(plan::name(kind)) + ": ";
-    std::uint64_t from = 1;
-    Algorithm algorithm = choose(kind, from).algorithm;
+    const auto words = [&](std::uint64_t bytes) {
+      const Choice choice = choose(kind, bytes);
+      std::string text(plan::name(choice.algorithm));
+      if (choice.lending) text += " (" + std::string(plan::name(*choice.lending)) + " where all ranks lend)";
+      return text;
+    };
+    std::string chosen = words(1);
     // Algorithms give way to each other between powers of two: find the first that differs, then where.
     for (std::uint64_t next = 2; next <= most; next *= 2) {
-      if (choose(kind, next).algorithm == algorithm) continue;
+      if (words(next) == chosen) continue;
       std::uint64_t below = next / 2;
       std::uint64_t above = next;
       while (above - below > 1) {
         const std::uint64_t middle = (below + above) / 2;
-        (choose(kind, middle).algorithm == algorithm ? below : above) = middle;
+        (words(middle) == chosen ? below : above) = middle;
       }
-      line += std::string(plan::name(algorithm)) + " up to " + std::to_string(below) + " bytes, ";
-      algorithm = choose(kind, above).algorithm;
+      line += chosen + " up to " + std::to_string(below) + " bytes, ";
+      chosen = words(above);
     }
-    lines.push_back(line + std::string(plan::name(algorithm)) + (line.ends_with(", ") ? " above" : ""));
+    lines.push_back(line + chosen + (line.ends_with(", ") ? " above" : ""));
   }
   return lines;
 }

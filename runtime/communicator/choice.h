@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,8 @@ struct Choice {
   plan::Algorithm algorithm{};
   plan::Cut cut;
   std::string_view reason;  // for the log
+  /// The one to run where every rank can lend its buffers; none: `algorithm` there, too.
+  std::optional<plan::Algorithm> lending = {};
 };
 
 /// What the user asked for (NCCL_ALGO, RONDO_DETERMINISTIC, RONDO_TUNE_FILE), read once per communicator; the same on

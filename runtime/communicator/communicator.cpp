@@ -214,6 +214,9 @@ void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::spa
   RunArguments& a = prepared.run.arguments();
   a.program = &program;
   a.layout = plan::Layout(program.shape(), call.count, call.type, blueprint.cut);
+  a.lending = {};
+  if (blueprint.lending != nullptr) a.lending = alternative(blueprint, call, together);
+  assert(a.lending.program == nullptr || (a.layout.tiles() == 1 && a.layout.slices() == 1));
   prepared.scratch.resize(a.layout.scratch_bytes());
   a.scratch = prepared.scratch.data();
   a.reduction = {call.type, call.op, ranks(), 0};
@@ -227,6 +230,15 @@ void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::spa
   a.may_lend = call.op != Operator::premul_sum;
   prepared.call = call;
   prepared.laid_out = true;
+}
+
+Alternative CommunicatorImpl::alternative(Blueprint blueprint, const Call& call, std::span<const int> together) {
+  blueprint.schedule = blueprint.lending;
+  std::get<1>(blueprint.key) = static_cast<int>(blueprint.schedule->algorithm);
+  const Program& program = bind(blueprint, call, together);
+  const plan::Layout layout(program.shape(), call.count, call.type, blueprint.cut);
+  assert(layout.tiles() == 1 && layout.slices() == 1 && layout.scratch_bytes() == 0);
+  return {&program, layout};
 }
 
 std::uint64_t CommunicatorImpl::bytes_of(const Call& call) const noexcept {
@@ -249,6 +261,7 @@ CommunicatorImpl::Blueprint CommunicatorImpl::choose(const Call& call) const {
   blueprint.reason = choice.reason;
   blueprint.key = {call.kind, static_cast<int>(choice.algorithm), call.root};
   blueprint.cut = choice.cut;
+  if (choice.lending) blueprint.lending = plan::find(call.kind, *choice.lending);
   if (blueprint.schedule->lanes > 1) {
     blueprint.cut.slot_bytes = std::min(blueprint.cut.slot_bytes, limits::second_slot_bytes);
   }

@@ -150,6 +150,7 @@ class CommunicatorImpl final : public Communicator {
     const plan::Schedule* schedule = nullptr;  // null: one side of a send and a receive
     std::string_view reason;
     plan::Cut cut;
+    const plan::Schedule* lending = nullptr;  // the one to run where all ranks can lend, if another; of the same links
   };
 
   /// Of the larger of a rank's buffers.
@@ -157,6 +158,7 @@ class CommunicatorImpl final : public Communicator {
   Blueprint choose(const Call& call) const;
   plan::Plan draw(const Blueprint& blueprint, const Call& call) const;
   const Program& bind(const Blueprint& blueprint, const Call& call, std::span<const int> together);
+  Alternative alternative(Blueprint blueprint, const Call& call, std::span<const int> together);
 
   const Reducer& reducer_;
   const plan::Topology topology_;

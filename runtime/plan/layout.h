@@ -52,6 +52,7 @@ class Layout {
   std::uint64_t tiles() const noexcept { return tiles_; }
   int slices() const noexcept { return slices_; }
   std::size_t scratch_bytes() const noexcept { return scratch_bytes_; }
+  std::size_t total_bytes() const noexcept { return total_bytes_; }  // of the buffer, or of each block if segmented
 
   /// The slice of `range` in `tile`.  For scratch the offset depends on the tile's stripe alone.  Ranges are within the
   /// plan's spaces.

@@ -52,6 +52,35 @@ TEST_CASE("Every schedule gives exact results under seeds") {
   CHECK(messages > 10'000);
 }
 
+TEST_CASE("All ranks lend or all copy, however each begins") {
+  using namespace rondo::plan;
+  const auto kind = rondo::CollectiveKind::all_reduce;
+  std::uint64_t lends = 0, played = 0;
+  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
+    rondo::simulated::Random random(seed);
+    Scene scene = plain_scene(*find(kind, Algorithm::one_shot), static_cast<int>(2 + random.below(8)), 0);
+    scene.seed = random.next();
+    scene.links.seed = random.next();
+    scene.links.lending = static_cast<rondo::simulated::Lending>(random.below(3));
+    scene.links.delay_max = random.percent(20) ? 0 : 100;
+    scene.links.credits = 3;
+    Call& call = scene.calls[0];
+    call.lending = find(kind, Algorithm::two_shot);
+    call.cut.slice_bytes_min = rondo::limits::slot_bytes;
+    call.type = static_cast<DataType>(random.below(rondo::data_type_count));
+    call.op = static_cast<Operator>(random.below(rondo::operator_count));
+    call.in_place = random.percent(50);
+    if (call.op == Operator::sum && random.percent(50)) call.values = Values::rounding;
+    call.count = 2048 / rondo::element_bytes(call.type) + random.below(2000);
+    while (random.percent(40)) scene.calls.push_back(scene.calls[0]);  // under way at once
+    const Outcome outcome = play(scene);
+    lends += outcome.lends;
+    ++played;
+    if (!outcome.ok()) FAIL_CHECK("seed " << seed << ": " << describe(scene) << ": " << outcome.wrong);
+  }
+  CHECK(lends > played);
+}
+
 TEST_CASE("Every schedule gives exact results for every small count and number of ranks") {
   for (const rondo::plan::Schedule& schedule : rondo::plan::schedules()) {
     for (int ranks = 1; ranks <= 9; ++ranks) {

@@ -34,7 +34,7 @@ struct Part {
   Part(const Call& call, int rank, int ranks) : call(call), buffers(call, rank, ranks) {}
   Call call;
   Buffers buffers;
-  std::unique_ptr<rondo::Program> program;
+  std::unique_ptr<rondo::Program> program, lending;
   rondo::plan::Layout layout;
   std::vector<std::unique_ptr<rondo::Run>> runs;  // one a share
   std::vector<Ending> run_endings;
@@ -87,16 +87,22 @@ class Play {
     const auto topology = topology_of(scene_);
     auto part = std::make_unique<Part>(call, rank, scene_.ranks);
     const auto kind = call.schedule->kind;
-    const rondo::plan::Collective collective{kind, scene_.ranks, call.schedule->blocks(topology), call.root, 0};
-    const rondo::plan::Plan plan =
-        rondo::plan::striped(call.schedule->build(topology, rank, call.root), call.schedule->lanes, call.stripes);
-    part->program =
-        std::make_unique<rondo::Program>(collective, plan, call.schedule->widest(topology), *links_[rank], call.shares);
+    const auto bind = [&](const rondo::plan::Schedule& schedule) {
+      const rondo::plan::Collective collective{kind, scene_.ranks, schedule.blocks(topology), call.root, 0};
+      const rondo::plan::Plan plan =
+          rondo::plan::striped(schedule.build(topology, rank, call.root), schedule.lanes, call.stripes);
+      return std::make_unique<rondo::Program>(collective, plan, schedule.widest(topology), *links_[rank], call.shares);
+    };
+    part->program = bind(*call.schedule);
     part->layout = rondo::plan::Layout(part->program->shape(), call.count, call.type, call.cut);
     outcome_.tiles = std::max(outcome_.tiles, part->layout.tiles());
     rondo::RunArguments a;
     a.program = part->program.get();
     a.layout = part->layout;
+    if (call.lending != nullptr) {
+      part->lending = bind(*call.lending);
+      a.lending = {part->lending.get(), rondo::plan::Layout(part->lending->shape(), call.count, call.type, call.cut)};
+    }
     a.in = part->buffers.in();
     a.out = part->buffers.out();
     a.scratch = part->buffers.scratch(part->layout.scratch_bytes());

@@ -25,6 +25,7 @@ enum class Values { exact, rounding };
 /// One collective call, as every rank makes it.
 struct Call {
   const rondo::plan::Schedule* schedule = nullptr;
+  const rondo::plan::Schedule* lending = nullptr;  // the one to run where all ranks can lend, if another
   int root = 0;
   std::uint64_t count = 0;
   DataType type = DataType::float32;

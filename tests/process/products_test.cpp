@@ -274,6 +274,35 @@ TEST_CASE("collectives are exact between processes") {
   }
 }
 
+// From 2 KiB on (16 KiB between more than two ranks) up to 96 KiB a call has two programs, one of them for ranks whose
+// memory is all mapped.
+TEST_CASE("all-reduce is exact where ranks' memory suits different programs") {
+  if (hosts() > 1) return;
+  for (const int ranks : {2, 3, 5}) {
+    const Shared<Meeting> meeting;
+    const std::string trouble = run_ranks(Ranks::processes, ranks, [&](int rank) {
+      const ncclComm_t comm = meeting->join(0, rank, ranks);
+      std::mt19937 random(static_cast<unsigned>(ranks));
+      const unsigned masks = 1u << (2 * ranks);
+      for (unsigned i = 0; i < (ranks < 4 ? masks : 24); ++i) {
+        Case c{Collective::all_reduce, i % 5 == 4 ? Kind::premul_sum : Kind::sum, ncclFloat32, 700, 0, i % 2 != 0, i};
+        if (ranks > 2) c.count = 4500;
+        c.count += random() % 1500;
+        if (ranks > 3) c.memory = static_cast<unsigned>(random());
+        CaseOnRank here(c, rank, ranks, comm);
+        for (int repeat = 0; repeat < repeats; ++repeat) {
+          here.prepare();
+          expect_success(here.run(nullptr), c.text());
+          here.check();
+        }
+      }
+      expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+    });
+    INFO(ranks << " ranks");
+    REQUIRE(trouble == "");
+  }
+}
+
 TEST_CASE("collectives are exact between threads") {
   if (hosts() > 1) return;
   for (int seed = 1; seed <= seeds(); ++seed) {

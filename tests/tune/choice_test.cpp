@@ -87,6 +87,21 @@ TEST_CASE("A table's word counts where NCCL_ALGO and RONDO_DETERMINISTIC allow i
   CHECK(plan::find(CollectiveKind::all_reduce, fold)->left_fold);
 }
 
+TEST_CASE("Where another program may be run if all ranks lend") {
+  const auto lending = [](const Chooser& chooser, std::uint64_t bytes) {
+    return chooser.choose(CollectiveKind::all_reduce, bytes).lending;
+  };
+  CHECK_FALSE(lending(Chooser(2, 1, false), 512));
+  CHECK(lending(Chooser(2, 1, false), 4096) == Algorithm::two_shot);
+  CHECK_FALSE(lending(Chooser(4, 1, false), 4096));
+  CHECK(lending(Chooser(4, 1, false), 32 << 10) == Algorithm::two_shot);
+  CHECK_FALSE(lending(Chooser(2, 1, false), 1 << 20));
+  CHECK_FALSE(lending(Chooser(2, 1, true), 4096));
+  CHECK_FALSE(lending(Chooser(1, 1, false), 4096));
+  const Setting algo("NCCL_ALGO", "one_shot");
+  CHECK_FALSE(lending(Chooser(2, 1, false), 4096));
+}
+
 TEST_CASE("The shipped table, by ranks, hosts and size") {
   CHECK(chosen(Chooser(2, 1, false), 8) == Algorithm::one_shot);
   CHECK(chosen(Chooser(16, 1, false), 1 << 20) == Algorithm::two_shot);

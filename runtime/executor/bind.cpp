@@ -1,0 +1,122 @@
+// Binds plans to the ends of links: see executor.h for the contract.
+#include <algorithm>
+
+#include "executor.h"
+
+namespace rondo {
+namespace {
+
+using plan::Operation;
+using plan::Space;
+
+/// From how many bytes on a message may arrive where it is stored: copied as it is, to one place.
+std::size_t landing_bytes_min(const BoundStep& step) noexcept {
+  const bool stored_as_it_is =
+      step.operands.size() == 1 && step.operands[0].link != nullptr && step.target && !step.source && !step.finish;
+  return stored_as_it_is ? step.operands[0].link->lands_from() : ReceiveEnd::never_lands;
+}
+
+/// Whether the step's one message comes from a link that brings the strand no other step's.
+bool brings_only(const BoundStep& step, const BoundStrand& strand) noexcept {
+  if (step.lands_from == ReceiveEnd::never_lands) return false;
+  const ReceiveEnd* const link = step.operands[0].link;
+  int receipts = 0;
+  for (const BoundStep& other : strand.steps) {
+    for (const Operand& operand : other.operands) receipts += operand.link == link;
+    for (const Destination& to : other.to) receipts += to.reverse == link;
+  }
+  return receipts == 1;
+}
+
+/// Whether its one operand may leave as it is, without a copy to the link's room.
+bool may_copy(const BoundStep& step) noexcept {
+  const auto copies = [](const Destination& to) { return to.link->copies(); };
+  return step.operands.size() == 1 && !step.finish && !step.to.empty() &&
+         std::all_of(step.to.begin(), step.to.end(), copies);
+}
+
+template <typename T>
+void add_distinct(std::vector<T*>& list, T& item) {
+  if (std::find(list.begin(), list.end(), &item) == list.end()) list.push_back(&item);
+}
+
+}  // namespace
+
+Program::Program(const plan::Collective& collective, const plan::Plan& plan, int widest, Links& links, int shares)
+    : shape_(plan::shape_of(collective, plan, widest)) {
+  std::vector<plan::Strand> by_share(plan.strands);
+  const auto share_of = [&](const plan::Strand& strand) { return strand.lane % shares; };
+  std::ranges::stable_sort(by_share, {}, share_of);
+  shares_.resize(static_cast<std::size_t>(shares));
+  for (const plan::Strand& strand : by_share) {
+    BoundStrand bound;
+    bound.first_tile = static_cast<std::uint64_t>(strand.stripe);
+    for (const plan::Step& step : strand.steps) {
+      BoundStep b;
+      b.operation = step.operation;
+      b.finish = step.finish;
+      b.reply = step.reply;
+      b.reads_raw = collective.reduces() && step.source.space == Space::in;
+      b.source = step.source;
+      b.target = step.target;
+      b.same_piece = step.source && step.target && step.source.space != Space::scratch &&
+                     step.target.space != Space::scratch && step.source.first == step.target.first &&
+                     step.source.count == step.target.count;
+      for (const int peer : step.from) {
+        Operand operand;
+        operand.peer = peer;
+        if (peer != plan::here) {
+          operand.link = &links.receive_end(peer, strand.lane);
+          add_distinct(bound.receivers, *operand.link);
+          add_distinct(bound.ends, links.receive_order(peer, strand.lane));
+          if (step.reply) {
+            operand.reverse = &links.send_end(peer, strand.lane);
+            add_distinct(bound.senders, *operand.reverse);
+            add_distinct(bound.ends, links.send_order(peer, strand.lane));
+          }
+        }
+        b.operands.push_back(operand);
+      }
+      if (b.operands.empty() && step.source) b.operands.push_back(Operand{});  // copy, copy_send, send, lend
+      const bool awaits_reply = step.operation == Operation::lend && step.target;
+      for (const int peer : step.to) {
+        Destination to;
+        to.peer = peer;
+        to.link = &links.send_end(peer, strand.lane);
+        add_distinct(bound.senders, *to.link);
+        add_distinct(bound.ends, links.send_order(peer, strand.lane));
+        if (awaits_reply) {
+          to.reverse = &links.receive_end(peer, strand.lane);
+          add_distinct(bound.receivers, *to.reverse);
+          add_distinct(bound.ends, links.receive_order(peer, strand.lane));
+          ++bound.replies_max;
+        }
+        const auto known = std::find_if(bound.destinations.begin(), bound.destinations.end(),
+                                        [&](const Destination& d) { return d.peer == peer; });
+        to.index = static_cast<int>(known - bound.destinations.begin());
+        if (known == bound.destinations.end()) bound.destinations.push_back(to);
+        if (to.reverse != nullptr) bound.destinations[to.index].reverse = to.reverse;
+        b.to.push_back(to);
+      }
+      b.lands_from = landing_bytes_min(b);
+      b.copies = may_copy(b);
+      operands_max_ = std::max(operands_max_, static_cast<int>(b.operands.size()));
+      targets_max_ = std::max(targets_max_, static_cast<int>(b.to.size() + b.operands.size()) + 1);
+      bound.steps.push_back(std::move(b));
+    }
+    for (BoundStep& b : bound.steps) b.only_receipt = brings_only(b, bound);
+    for (SendEnd* sender : bound.senders) {
+      if (sender->polled()) bound.polled_senders.push_back(sender);
+    }
+    for (ReceiveEnd* receiver : bound.receivers) {
+      if (receiver->polled()) bound.polled_receivers.push_back(receiver);
+    }
+    polled_ = polled_ || !bound.polled_senders.empty() || !bound.polled_receivers.empty();
+    if (bound.steps.empty()) continue;
+    strands_.push_back(std::move(bound));
+    Share& share = shares_[static_cast<std::size_t>(share_of(strand))];
+    if (share.count++ == 0) share.first = strands_.size() - 1;
+  }
+}
+
+}  // namespace rondo
