@@ -52,14 +52,19 @@ std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, 
                                                    const Options& options) {
   control::check_not_forked();
   LinkPolicy policy = link_policy();  // before the other ranks are met: what is wrong here is no matter of theirs
-  const limits::TcpSockets sockets = tcp_sockets();
+  const LanePolicy lanes = LanePolicy::from_environment();
+  policy.lanes = lanes.lanes;
+  limits::TcpSockets sockets = tcp_sockets();
+  sockets.lanes = std::max(lanes.lanes, limits::plan_lanes_max);
   const std::string congestion = env::text("RONDO_TCP_CONGESTION").value_or("");
   Tuning tuning = Tuning::from_environment();
   const auto deadline = control::Clock::now() + std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000));
-  const control::Membership membership = control::join(id, rank, ranks, deadline, Chooser::settings(tuning));
+  std::string settings = Chooser::settings(tuning);
+  if (lanes.lanes > 1) settings += (settings.empty() ? "" : " ") + lanes.settings();
+  const control::Membership membership = control::join(id, rank, ranks, deadline, settings);
   policy.far = links_are_far(policy, membership);
-  Parts parts{{}, std::move(policy), std::move(tuning), host_reducer()};
-  parts.transports.push_back(make_shm_transport(control::doorbell()));
+  Parts parts{{}, std::move(policy), lanes, std::move(tuning), host_reducer()};
+  parts.transports.push_back(make_shm_transport(control::doorbell(), lanes.lanes));
   parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets, congestion));
   return make_communicator(membership, std::move(parts), options, deadline);
 }

@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -28,14 +29,49 @@
 namespace rondo {
 namespace {
 
+/// What a pair shares begins with this; the rings of all lanes are on the pages behind it.
 struct Segment {
   std::uint64_t nonce = 0;
   std::atomic<std::uint64_t> answer{0};
-  alignas(4096) slots::Ring rings[2];  // from the lower rank; from the higher rank
-  slots::SecondRing second_rings[2];   // of the second lane
 };
-static_assert(limits::lanes_max == 2);
-static_assert(sizeof(Segment) <= (1u << 20), "a used peer costs at most 1 MiB");
+/// One lane's rings: from the lower rank; from the higher rank.
+template <typename Ring>
+struct Rings {
+  Ring of[2];
+};
+using LargeRings = Rings<slots::Ring>;
+using SmallRings = Rings<slots::SecondRing>;  // of the second lane, where none was asked for
+constexpr std::size_t rings_at = 4096;
+static_assert(limits::plan_lanes_max == 2);
+static_assert(sizeof(Segment) <= rings_at && sizeof(LargeRings) % alignof(LargeRings) == 0);
+static_assert(rings_at + sizeof(LargeRings) + sizeof(SmallRings) <= (1u << 20), "a used peer costs at most 1 MiB");
+
+template <typename T>
+T* rings_of(Segment& segment, int lane) {
+  std::byte* const at = reinterpret_cast<std::byte*>(&segment) + rings_at;
+  return reinterpret_cast<T*>(at + static_cast<std::size_t>(lane) * sizeof(LargeRings));
+}
+
+std::size_t segment_bytes(int lanes) {
+  return rings_at + static_cast<std::size_t>(lanes) * sizeof(LargeRings) + (lanes == 1 ? sizeof(SmallRings) : 0);
+}
+
+/// Makes the segment of a pair in zeroed memory.  Payloads are not touched.
+Segment* make_segment(void* memory, int lanes) {
+  auto* const segment = new (memory) Segment;
+  for (int lane = 0; lane < lanes; ++lane) new (rings_of<LargeRings>(*segment, lane)) LargeRings;
+  if (lanes == 1) new (rings_of<SmallRings>(*segment, 1)) SmallRings;
+  return segment;
+}
+
+/// The ring of a lane that carries what the lower rank sends, or the higher.
+slots::RingView ring(Segment& segment, int lane, int lanes, int from_higher) {
+  if (lane == 1 && lanes == 1) return rings_of<SmallRings>(segment, lane)->of[from_higher];
+  return rings_of<LargeRings>(segment, lane)->of[from_higher];
+}
+
+/// Of a pair whose communicator has so many.
+int links_of(int lanes) { return std::max(lanes, limits::plan_lanes_max); }
 
 enum FrameKind : std::uint16_t {
   offer = 1,
@@ -116,7 +152,9 @@ bool transfer(std::int64_t pid, std::span<const slots::Copy> copies, bool write)
 /// mapped here, and any memory by address where the kernel allows it.
 class Borrowing final : public slots::Lender, public Regions::Watcher {
  public:
-  explicit Borrowing(Wire& wire) : wire_(wire), probe_value_(random_number()) { Regions::instance().watch(*this); }
+  Borrowing(Wire& wire, int lanes) : wire_(wire), lanes_(lanes), probe_value_(random_number()) {
+    Regions::instance().watch(*this);
+  }
   ~Borrowing() override { Regions::instance().unwatch(*this); }
 
   Probe probe(std::uint64_t nonce) const noexcept {
@@ -133,7 +171,7 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
     if (!transfer(probe.pid, {&copy, 1}, true)) return;
     same_process_ = probe.pid == ::getpid();
     peer_pid_ = probe.pid;
-    if (!same_process_) landings_ = std::make_unique_for_overwrite<std::byte[]>(limits::lanes_max * landing_bytes);
+    if (!same_process_) landings_ = std::make_unique_for_overwrite<std::byte[]>(lanes_ * landing_bytes);
     wire_.send(reads_memory, {});
   }
   void peer_reads_memory() noexcept { peer_reads_.store(true, std::memory_order_release); }
@@ -231,6 +269,7 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
   }
 
   Wire& wire_;
+  const std::size_t lanes_;
   const std::uint64_t probe_value_;
   std::uint64_t probe_answer_ = 0;  // written by the peer
   std::int64_t peer_pid_ = 0;       // 0: its memory can't be read by address
@@ -244,13 +283,13 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
 
 class ShmConnection final : public Connection {
  public:
-  ShmConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell)
-      : initiator_(initiator), wire_(wire), doorbell_(doorbell), borrowing_(wire) {
+  ShmConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int lanes)
+      : initiator_(initiator), wire_(wire), doorbell_(doorbell), lanes_(lanes), borrowing_(wire, links_of(lanes)) {
     peer_.rank = peer;
     peer_.lender = &borrowing_;
     if (!initiator) return;
-    memory_ = SharedMemory::create("rondo-pair", sizeof(Segment));
-    segment_ = new (memory_.data()) Segment;
+    memory_ = SharedMemory::create("rondo-pair", segment_bytes(lanes));
+    segment_ = make_segment(memory_.data(), lanes);
     segment_->nonce = random_number();
     const int descriptors[] = {memory_.fd(), doorbell_.fd()};
     wire_.send(offer, bytes_of(borrowing_.probe(segment_->nonce)), descriptors);
@@ -273,17 +312,19 @@ class ShmConnection final : public Connection {
     int none = 0;
     peer_.code.compare_exchange_strong(none, static_cast<int>(code), std::memory_order_acq_rel);
   }
-  SendEnd& send_end(int lane) noexcept override { return lanes_[lane]->send; }
-  ReceiveEnd& receive_end(int lane) noexcept override { return lanes_[lane]->receive; }
+  SendEnd& send_end(int lane) noexcept override { return links_[lane]->send; }
+  ReceiveEnd& receive_end(int lane) noexcept override { return links_[lane]->receive; }
   std::string describe() const override {
     return "shared memory, " + std::to_string(limits::credits) + " slots of " +
-           std::to_string(limits::slot_bytes / 1024) + " KiB each way, " + std::string(borrowing_.describe());
+           std::to_string(limits::slot_bytes / 1024) + " KiB each way" +
+           (lanes_ > 1 ? " on each of " + std::to_string(lanes_) + " lanes, " : ", ") +
+           std::string(borrowing_.describe());
   }
 
  private:
   void accept_offer(Frame& frame) {
     if (initiator_ || frame.descriptors.size() != 2) throw Error(Code::internal_error, "a wrong shared-memory offer");
-    memory_ = SharedMemory::map(frame.descriptors[0].get(), sizeof(Segment));
+    memory_ = SharedMemory::map(frame.descriptors[0].get(), segment_bytes(lanes_));
     segment_ = static_cast<Segment*>(memory_.data());
     const auto probe = read_body<Probe>(frame);
     if (segment_->nonce != probe.nonce) {
@@ -310,10 +351,11 @@ class ShmConnection final : public Connection {
     peer_doorbell_.emplace_back(Doorbell::map(peer_doorbell));
     peer_.doorbell = &peer_doorbell_.back().page();
     const int outgoing = initiator_ ? 0 : 1;
-    lanes_[0] =
-        std::make_unique<Lane>(segment_->rings[outgoing], segment_->rings[1 - outgoing], peer_, borrowing_.landing(0));
-    lanes_[1] = std::make_unique<Lane>(segment_->second_rings[outgoing], segment_->second_rings[1 - outgoing], peer_,
-                                       borrowing_.landing(1));
+    for (int lane = 0; lane < links_of(lanes_); ++lane) {
+      links_.push_back(std::make_unique<Lane>(ring(*segment_, lane, lanes_, outgoing),
+                                              ring(*segment_, lane, lanes_, 1 - outgoing), peer_,
+                                              borrowing_.landing(lane)));
+    }
     borrowing_.offer_newest();
     ready_.store(true, std::memory_order_release);
   }
@@ -321,29 +363,33 @@ class ShmConnection final : public Connection {
   const bool initiator_;
   Wire& wire_;
   Doorbell& doorbell_;
+  const int lanes_;
   SharedMemory memory_;
   Segment* segment_ = nullptr;
   std::vector<Doorbell> peer_doorbell_;  // none until the peer's has come
   slots::Peer peer_;
   Borrowing borrowing_;
-  std::unique_ptr<Lane> lanes_[limits::lanes_max];
+  std::vector<std::unique_ptr<Lane>> links_;  // by lane
   std::atomic<bool> ready_{false};
 };
 
 /// A rank's links to itself: the same rings in private memory, lending by plain addresses.
 class SelfConnection final : public Connection, slots::Lender {
  public:
-  explicit SelfConnection(Doorbell& doorbell) {
+  SelfConnection(Doorbell& doorbell, int lanes) {
     peer_.doorbell = &doorbell.page();
     peer_.lender = this;
-    lanes_[0] = std::make_unique<Lane>(*ring_, *ring_, peer_, nullptr);
-    lanes_[1] = std::make_unique<Lane>(*second_ring_, *second_ring_, peer_, nullptr);
+    for (int lane = 0; lane < lanes; ++lane) {
+      rings_.push_back(std::make_unique_for_overwrite<slots::Ring>());
+      links_.push_back(std::make_unique<Lane>(*rings_.back(), *rings_.back(), peer_, nullptr));
+    }
+    if (lanes == 1) links_.push_back(std::make_unique<Lane>(*second_ring_, *second_ring_, peer_, nullptr));
   }
   void receive(Frame&) override {}
   bool ready() const noexcept override { return true; }
   void fail(Code) noexcept override {}
-  SendEnd& send_end(int lane) noexcept override { return lanes_[lane]->send; }
-  ReceiveEnd& receive_end(int lane) noexcept override { return lanes_[lane]->receive; }
+  SendEnd& send_end(int lane) noexcept override { return links_[lane]->send; }
+  ReceiveEnd& receive_end(int lane) noexcept override { return links_[lane]->receive; }
   std::string describe() const override { return "itself"; }
 
  private:
@@ -358,28 +404,31 @@ class SelfConnection final : public Connection, slots::Lender {
 
   slots::Peer peer_;
   // Payloads stay untouched, and so take no memory, until a plan uses the link.
-  const std::unique_ptr<slots::Ring> ring_ = std::make_unique_for_overwrite<slots::Ring>();
+  std::vector<std::unique_ptr<slots::Ring>> rings_;
   const std::unique_ptr<slots::SecondRing> second_ring_ = std::make_unique_for_overwrite<slots::SecondRing>();
-  std::unique_ptr<Lane> lanes_[limits::lanes_max];
+  std::vector<std::unique_ptr<Lane>> links_;  // by lane
 };
 
 class ShmTransport final : public Transport {
  public:
-  explicit ShmTransport(Doorbell& doorbell) : doorbell_(doorbell) {}
+  ShmTransport(Doorbell& doorbell, int lanes) : doorbell_(doorbell), lanes_(lanes) {}
   std::string_view name() const noexcept override { return "shm"; }
   bool reaches(const Wire& wire) const noexcept override { return wire.passes_descriptors(); }
   bool local() const noexcept override { return true; }
   std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
-    return std::make_unique<ShmConnection>(peer, initiator, wire, doorbell_);
+    return std::make_unique<ShmConnection>(peer, initiator, wire, doorbell_, lanes_);
   }
-  std::unique_ptr<Connection> open_self() override { return std::make_unique<SelfConnection>(doorbell_); }
+  std::unique_ptr<Connection> open_self() override { return std::make_unique<SelfConnection>(doorbell_, lanes_); }
 
  private:
   Doorbell& doorbell_;
+  const int lanes_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_shm_transport(Doorbell& doorbell) { return std::make_unique<ShmTransport>(doorbell); }
+std::unique_ptr<Transport> make_shm_transport(Doorbell& doorbell, int lanes) {
+  return std::make_unique<ShmTransport>(doorbell, lanes);
+}
 
 }  // namespace rondo

@@ -64,22 +64,21 @@ void configure(int socket, const std::string& congestion) {
 
 class TcpConnection final : public Connection {
  public:
-  TcpConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int sockets_per_link, tcp::Helpers* helpers,
-                const std::string& congestion)
+  TcpConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, const limits::TcpSockets& sockets,
+                tcp::Helpers* helpers, const std::string& congestion)
       : doorbell_(doorbell),
-        sockets_per_link_(sockets_per_link),
+        sockets_per_link_(sockets.per_link),
+        lanes_(sockets.lanes),
         helpers_(helpers),
         congestion_(congestion),
         bell_(helpers != nullptr ? &helpers->hire_bell() : nullptr),
-        sockets_(static_cast<std::size_t>(limits::lanes_max * sockets_per_link)),
+        sockets_(static_cast<std::size_t>(sockets.lanes * sockets.per_link)),
         peer_(peer) {
     if (initiator) wire.connect_sockets(static_cast<int>(sockets_.size()));
   }
   ~TcpConnection() override {
-    for (int lane = 0; lane < limits::lanes_max; ++lane) {
-      senders_[lane].reset();
-      receivers_[lane].reset();
-    }
+    senders_.clear();
+    receivers_.clear();
     if (bell_ != nullptr) helpers_->dismiss(*bell_);
   }
 
@@ -121,25 +120,26 @@ class TcpConnection final : public Connection {
 
  private:
   void open() {
-    for (int lane = 0; lane < limits::lanes_max; ++lane) {
+    for (int lane = 0; lane < lanes_; ++lane) {
       std::vector<int> sockets;
       for (int i = 0; i < sockets_per_link_; ++i) sockets.push_back(sockets_[lane * sockets_per_link_ + i].get());
-      senders_[lane] = std::make_unique<tcp::Sender>(sockets, peer_, helpers_, bell_);
-      receivers_[lane] = std::make_unique<tcp::Receiver>(sockets, peer_, helpers_, bell_);
+      senders_.push_back(std::make_unique<tcp::Sender>(sockets, peer_, helpers_, bell_));
+      receivers_.push_back(std::make_unique<tcp::Receiver>(sockets, peer_, helpers_, bell_));
     }
     ready_.store(true, std::memory_order_release);
   }
 
   Doorbell& doorbell_;
   const int sockets_per_link_;
+  const int lanes_;
   tcp::Helpers* const helpers_;  // null: none
   const std::string& congestion_;
   tcp::Bell* const bell_;
   std::vector<Descriptor> sockets_;
   std::size_t arrived_ = 0;
   tcp::Peer peer_;
-  std::unique_ptr<tcp::Sender> senders_[limits::lanes_max];
-  std::unique_ptr<tcp::Receiver> receivers_[limits::lanes_max];
+  std::vector<std::unique_ptr<tcp::Sender>> senders_;  // by lane
+  std::vector<std::unique_ptr<tcp::Receiver>> receivers_;
   std::atomic<bool> ready_{false};
 };
 
@@ -155,8 +155,7 @@ class TcpTransport final : public Transport {
   bool local() const noexcept override { return false; }
   std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
     if (sockets_.threads > 1 && helpers_ == nullptr) helpers_ = std::make_unique<tcp::Helpers>(sockets_.threads - 1);
-    return std::make_unique<TcpConnection>(peer, initiator, wire, doorbell_, sockets_.per_link, helpers_.get(),
-                                           congestion_);
+    return std::make_unique<TcpConnection>(peer, initiator, wire, doorbell_, sockets_, helpers_.get(), congestion_);
   }
   std::unique_ptr<Connection> open_self() override { return nullptr; }
 

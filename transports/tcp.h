@@ -9,8 +9,9 @@
 
 namespace rondo {
 
-/// `sockets`: messages go round over `per_link` sockets for each peer and lane (1..64), which `threads` serve (1..16):
-/// the one that makes a call, and helpers that the transport starts with its first link (tcp_helpers.h).
+/// `sockets`: messages go round over `per_link` sockets for each peer and lane (1..64; 2..16 lanes), which `threads`
+/// serve (1..16): the one that makes a call, and helpers that the transport starts with its first link
+/// (tcp_helpers.h).
 /// `congestion`: the algorithm of congestion control that the sockets use; "": the kernel's choice, but Reno in
 /// place of BBR and CUBIC on short ways.
 std::unique_ptr<Transport> make_tcp_transport(class Doorbell& doorbell, limits::TcpSockets sockets,

@@ -26,6 +26,8 @@ constexpr Variable rows[] = {
     {"RONDO_TUNE_FILE", "file", "",
      "A table that `rondo tune` wrote: it chooses algorithms where it has rows for the communicator's ranks and "
      "hosts.  The same on all ranks."},
+    {"RONDO_LANE_BYTES", "integer", "1048576",
+     "Collectives of so many bytes or more use all lanes of NCCL_MIN_NCHANNELS.  The same on all ranks."},
     {"RONDO_NCCL_VERSION", "integer", "22809",
      "The version that ncclGetVersion reports, as NCCL encodes it: major * 10000 + minor * 100 + patch."},
     // How rondoCommInitFromEnv finds the ranks of its job: docs/launchers.md.
@@ -133,10 +135,12 @@ constexpr Variable rows[] = {
     {"NCCL_SHM_DISABLE", "bool", "0", "1: TCP between all ranks, as by RONDO_TRANSPORT=tcp.  The same on all ranks."},
     {"NCCL_BUFFSIZE", "integer", "4194304", "Accepted, no effect yet."},
     {"NCCL_NTHREADS", "integer", "", "Accepted, no effect."},
-    {"NCCL_MIN_NCHANNELS", "integer", "", "Accepted, no effect yet."},
-    {"NCCL_MAX_NCHANNELS", "integer", "", "Accepted, no effect yet."},
-    {"NCCL_MIN_CTAS", "integer", "", "Accepted, no effect yet."},
-    {"NCCL_MAX_CTAS", "integer", "", "Accepted, no effect yet."},
+    {"NCCL_MIN_NCHANNELS", "integer", "1",
+     "Lanes over which a large call is striped (RONDO_LANE_BYTES), as NCCL's channels; more than 16 count as 16.  Each "
+     "has links of its own: 1 MiB a pair that shares memory, sockets over TCP.  The same on all ranks."},
+    {"NCCL_MAX_NCHANNELS", "integer", "16", "At the most so many, whatever NCCL_MIN_NCHANNELS asks for."},
+    {"NCCL_MIN_CTAS", "integer", "1", "As NCCL_MIN_NCHANNELS; the larger of the two counts."},
+    {"NCCL_MAX_CTAS", "integer", "16", "As NCCL_MAX_NCHANNELS; the smaller of the two counts."},
     {"NCCL_TOPO_FILE", "file", "", "Accepted, no effect yet."},
     {"NCCL_LAUNCH_ORDER_IMPLICIT", "bool", "0", "Accepted, no effect."},
     {"NCCL_LAUNCH_MODE", "text", "", "Accepted, no effect."},

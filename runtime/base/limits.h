@@ -7,14 +7,16 @@
 
 namespace rondo::limits {
 
-inline constexpr int ranks_max = 65536;  // of a communicator
-inline constexpr int lanes_max = 2;      // of a plan; each lane has its own links
-inline constexpr int slices_max = 2;     // messages a step
-inline constexpr int credits = 4;        // messages of any size of a link, its slots; at least slices_max + 1
-inline constexpr int headers = 64;       // messages of a link that shares memory: those that need no slot go on to here
+inline constexpr int ranks_max = 65536;   // of a communicator
+inline constexpr int plan_lanes_max = 2;  // of a schedule's plans; each lane has its own links, and pairs so many
+inline constexpr int lanes_max = 16;      // of a communicator, by NCCL_MIN_NCHANNELS
+inline constexpr int slices_max = 2;      // messages a step
+inline constexpr int credits = 4;         // messages of any size of a link, its slots; at least slices_max + 1
+inline constexpr int headers = 64;  // messages of a link that shares memory: those that need no slot go on to here
 static_assert(credits >= slices_max + 1 && headers >= credits);
 
 // A pair of ranks shares one segment of at most 1 MiB: for each lane and direction `credits` slots, and the headers.
+// With more lanes by NCCL_MIN_NCHANNELS 1 MiB for each, and all slots are of one size.
 inline constexpr std::size_t slot_bytes = 112 * 1024;        // payload of one message
 inline constexpr std::size_t second_slot_bytes = 13 * 1024;  // on the second lane; plans of two lanes use no more
 inline constexpr std::size_t sent_bytes_max = 8 * 1024;      // of ncclSend's messages that are copied, not lent
@@ -48,9 +50,10 @@ inline constexpr int descriptors_of_shm_peer = 2;
 struct TcpSockets {
   int per_link = 1;
   int threads = 1;  // that serve them, the calling thread among them
+  int lanes = plan_lanes_max;
 };
 constexpr int descriptors_of_tcp_peer(TcpSockets sockets) {
-  return 1 + lanes_max * sockets.per_link + (sockets.threads > 1 ? 1 : 0);
+  return 1 + sockets.lanes * sockets.per_link + (sockets.threads > 1 ? 1 : 0);
 }
 /// At the most: with links to all other ranks, all over TCP.
 constexpr long descriptors_of_communicator(int ranks, TcpSockets sockets) {

@@ -78,6 +78,7 @@ CommunicatorImpl::CommunicatorImpl(const control::Membership& membership, Parts 
       hosts_(static_cast<int>(topology_.hosts().size())),
       chooser_(topology_.ranks(), hosts_, parts.policy.far, parts.tuning.of(topology_.ranks(), hosts_)),
       transports_(names_of(parts)),
+      lanes_(parts.lanes),
       peers_(membership, std::move(parts.transports), std::move(parts.policy), deadline),
       patience_(std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000))),
       style_(cpu_for_each(membership) ? WaitStyle::spin : WaitStyle::yield),
@@ -190,9 +191,11 @@ void CommunicatorImpl::announce() const {
   say((reached.empty() ? "all ranks meet over Unix sockets of one host; links: "
                        : "other hosts reach it at " + reached + "; links: ") +
       transports_ + ", opened at first use");
-  say("buffers: " + std::to_string(2 * limits::credits * (limits::slot_bytes + limits::second_slot_bytes) / 1024) +
-      " KiB for each peer in use; " + "waiting calls " + (style_ == WaitStyle::spin ? "spin" : "yield") +
-      ", then sleep; RONDO_TIMEOUT " +
+  const std::size_t slots = lanes_.lanes == 1 ? limits::slot_bytes + limits::second_slot_bytes
+                                              : limits::slot_bytes * static_cast<std::size_t>(lanes_.lanes);
+  say("buffers: " + std::to_string(2 * limits::credits * slots / 1024) + " KiB for each peer in use" +
+      (lanes_.lanes == 1 ? "" : " on " + std::to_string(lanes_.lanes) + " lanes") + "; " + "waiting calls " +
+      (style_ == WaitStyle::spin ? "spin" : "yield") + ", then sleep; RONDO_TIMEOUT " +
       std::to_string(std::chrono::duration_cast<std::chrono::seconds>(patience_).count()) + " s");
   for (const std::string& line : chooser_.describe()) say("algorithm of " + line);
 }
@@ -208,7 +211,8 @@ void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::spa
   if (blueprint.schedule != nullptr && log::enabled(log::Subsystem::tuning)) {
     log::info(log::Subsystem::tuning, std::string(plan::name(call.kind)) + " of " + std::to_string(bytes_of(call)) +
                                           " bytes: " + std::string(plan::name(blueprint.schedule->algorithm)) + " (" +
-                                          std::string(blueprint.reason) + ")");
+                                          std::string(blueprint.reason) + ")" +
+                                          (blueprint.stripes > 1 ? " in " + plural(blueprint.stripes, "stripe") : ""));
   }
   const Program& program = bind(blueprint, call, together);
   RunArguments& a = prepared.run.arguments();
@@ -252,25 +256,32 @@ CommunicatorImpl::Blueprint CommunicatorImpl::choose(const Call& call) const {
   if (call.kind == CollectiveKind::send_recv) {
     const bool short_one = call.count * element_bytes(call.type) <= limits::sent_bytes_max;
     const Side side = call.receives ? receives : short_one ? sends : lends;
-    blueprint.key = {call.kind, side, call.receives ? call.root : call.peer};
+    blueprint.key = {call.kind, side, call.receives ? call.root : call.peer, 1};
     return blueprint;
   }
-  const Choice choice = chooser_.choose(call.kind, bytes_of(call));
+  const std::uint64_t bytes = bytes_of(call);
+  const Choice choice = chooser_.choose(call.kind, bytes);
   blueprint.schedule = plan::find(call.kind, choice.algorithm);
   assert(blueprint.schedule != nullptr);
   blueprint.reason = choice.reason;
-  blueprint.key = {call.kind, static_cast<int>(choice.algorithm), call.root};
-  blueprint.cut = choice.cut;
   if (choice.lending) blueprint.lending = plan::find(call.kind, *choice.lending);
-  if (blueprint.schedule->lanes > 1) {
+  // Two programs tell each other apart by the first message, which must be of the whole call.
+  const bool striped = bytes >= lanes_.bytes_min && blueprint.lending == nullptr;
+  if (striped) blueprint.stripes = std::max(1, lanes_.lanes / blueprint.schedule->lanes);
+  blueprint.key = {call.kind, static_cast<int>(choice.algorithm), call.root, blueprint.stripes};
+  blueprint.cut = choice.cut;
+  if (blueprint.schedule->lanes > 1 && lanes_.lanes == 1) {
     blueprint.cut.slot_bytes = std::min(blueprint.cut.slot_bytes, limits::second_slot_bytes);
   }
   return blueprint;
 }
 
 plan::Plan CommunicatorImpl::draw(const Blueprint& blueprint, const Call& call) const {
-  if (blueprint.schedule != nullptr) return blueprint.schedule->build(topology_, rank(), call.root);
-  const auto [kind, side, other] = blueprint.key;
+  if (blueprint.schedule != nullptr) {
+    plan::Plan plan = blueprint.schedule->build(topology_, rank(), call.root);
+    return blueprint.stripes == 1 ? plan : plan::striped(plan, blueprint.schedule->lanes, blueprint.stripes);
+  }
+  const auto [kind, side, other, stripes] = blueprint.key;
   return side == receives ? plan::receive_from(other) : plan::send_to(other, side == lends);
 }
 

@@ -140,8 +140,8 @@ class CommunicatorImpl final : public Communicator {
   /// Once per communicator: what was agreed and what it will use.
   void announce() const;
 
-  /// Kind; algorithm, or a message's side; root, or a message's other rank.
-  using ProgramKey = std::tuple<CollectiveKind, int, int>;
+  /// Kind; algorithm, or a message's side; root, or a message's other rank; stripes.
+  using ProgramKey = std::tuple<CollectiveKind, int, int, int>;
   enum Side : int { receives, sends, lends };  // of a message
 
   /// Which program a call needs.
@@ -151,6 +151,7 @@ class CommunicatorImpl final : public Communicator {
     std::string_view reason;
     plan::Cut cut;
     const plan::Schedule* lending = nullptr;  // the one to run where all ranks can lend, if another; of the same links
+    int stripes = 1;
   };
 
   /// Of the larger of a rank's buffers.
@@ -165,6 +166,7 @@ class CommunicatorImpl final : public Communicator {
   const int hosts_;
   const Chooser chooser_;
   const std::string transports_;  // in words
+  const LanePolicy lanes_;
   Peers peers_;
   const std::chrono::nanoseconds patience_;
   const WaitStyle style_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "communicator.h"
+#include "communicator/lanes.h"
 #include "communicator/peers.h"
 #include "communicator/tuning.h"
 #include "control.h"
@@ -16,6 +17,7 @@ namespace rondo {
 struct Parts {
   std::vector<std::unique_ptr<Transport>> transports;
   LinkPolicy policy;
+  LanePolicy lanes;
   Tuning tuning;
   const Reducer& reducer;
 };

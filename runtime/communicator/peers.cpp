@@ -55,7 +55,9 @@ Peers::Peers(const control::Membership& membership, std::vector<std::unique_ptr<
     : membership_(membership),
       transports_(std::move(transports)),
       policy_(std::move(policy)),
-      peers_(membership.members.size()) {
+      peers_(membership.members.size()),
+      orders_(2 * membership.members.size() *
+              static_cast<std::size_t>(std::max(policy_.lanes, limits::plan_lanes_max))) {
   for (std::size_t i = 0; peers_[rank()].connection == nullptr && i < transports_.size(); ++i) {
     peers_[rank()].connection = transports_[i]->open_self();
   }

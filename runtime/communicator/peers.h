@@ -23,6 +23,7 @@ namespace rondo {
 struct LinkPolicy {
   std::string only;  // the transport of all pairs; "": the first that reaches
   bool far = false;  // schedules are chosen for links between hosts
+  int lanes = 1;     // that plans are striped over, where there are more than a schedule's own
 };
 
 /// Ranks by their place in the communicator.  The calling thread binds plans; the control thread opens connections.
@@ -51,8 +52,8 @@ class Peers final : public Links {
 
   SendEnd& send_end(int peer, int lane) override { return peers_[peer].connection->send_end(lane); }
   ReceiveEnd& receive_end(int peer, int lane) override { return peers_[peer].connection->receive_end(lane); }
-  EndOrder& send_order(int peer, int lane) override { return peers_[peer].orders[lane][0]; }
-  EndOrder& receive_order(int peer, int lane) override { return peers_[peer].orders[lane][1]; }
+  EndOrder& send_order(int peer, int lane) override { return order(peer, lane, 0); }
+  EndOrder& receive_order(int peer, int lane) override { return order(peer, lane, 1); }
 
   /// The code of the first failure, 0 while there is none.  Sticky.
   const std::atomic<int>& failed() const noexcept { return failed_; }
@@ -67,9 +68,11 @@ class Peers final : public Links {
     Wire* wire = nullptr;            // the control thread's
     Transport* transport = nullptr;  // the control thread's
     std::unique_ptr<Connection> connection;
-    EndOrder orders[limits::lanes_max][2];
     bool left = false;
   };
+  EndOrder& order(int peer, int lane, int end) noexcept {
+    return orders_[static_cast<std::size_t>((lane * ranks() + peer) * 2 + end)];
+  }
   void opened(int peer, Wire& wire);
   void agree(int peer, const Frame& offer);
   void received(int peer, Frame& frame);
@@ -86,6 +89,7 @@ class Peers final : public Links {
   mutable std::mutex mutex_;  // guards peers_' pointers and flags while they are set, and sentence_
   std::condition_variable changed_;
   std::vector<Peer> peers_;
+  std::vector<EndOrder> orders_;  // by lane, peer and end
   std::atomic<int> failed_{0};
   std::string sentence_;
   std::unique_ptr<control::Mesh> mesh_;  // last: its hooks use all of the above

@@ -521,7 +521,7 @@ TEST_CASE("data sockets do not delay, and notice a host that is gone") {
     connection->receive(frame);
   }
   REQUIRE(connection->ready());
-  REQUIRE(sockets.size() == 2 * limits::lanes_max);
+  REQUIRE(sockets.size() == 2 * limits::plan_lanes_max);
   for (const Descriptor& socket : sockets) {
     const auto option = [&](int level, int name) {
       int value = -1;

@@ -43,7 +43,7 @@ inline void prove(const Schedule& schedule, const Topology& topology, int root, 
     for (const Strand& strand : plan.strands) lanes = std::max(lanes, strand.lane + 1);
   }
   REQUIRE(lanes == (ranks > 1 ? schedule.lanes : 1));
-  REQUIRE(lanes <= limits::lanes_max);
+  REQUIRE(lanes <= limits::plan_lanes_max);
   REQUIRE(widest == schedule.widest(topology));
   REQUIRE(schedule.credits(limits::slices_max, ranks) <= limits::credits);
   for (const Options& mode : modes(schedule, ranks, slices)) {
