@@ -1,10 +1,11 @@
-// What calls cost each other: two communicators of the same ranks one after the other and at once, and a queued
-// all-reduce beside a computation that wants the same core.
+// What calls cost each other: two communicators of the same ranks one after the other and at once; a queued all-reduce
+// from the call to its completion; and one beside a computation that wants the same core.
 //
 // `concurrent_perf [SIZE...]` under `rondo run -n N --bind core`.  One line a size and way: microseconds of a pair of
 // in-place all-reduces, the median of rounds in which the ways take turns, of the slowest rank.  Then one line a size:
-// by how much a computation takes longer when all-reduces are queued before it, and what the same all-reduces take as
-// blocking calls.
+// microseconds of one call that blocks, and of one on a queue that is waited for by rondoStreamSynchronize, or asked by
+// rondoStreamQuery until it is done.  Then one line a size: by how much a computation takes longer when all-reduces are
+// queued before it, when the last of them was complete, and what the same all-reduces take as blocking calls.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -126,6 +127,38 @@ void measure_ways(Pair& parties, std::size_t bytes, bool speaks) {
   }
 }
 
+void blocking(Party& party, std::size_t count) { party.reduce(count, nullptr); }
+void synchronized(Party& party, std::size_t count) {
+  party.reduce(count, party.queue);
+  party.synchronize();
+}
+void asked(Party& party, std::size_t count) {
+  party.reduce(count, party.queue);
+  ncclResult_t state = ncclInProgress;
+  while ((state = rondoStreamQuery(party.queue)) == ncclInProgress) {
+  }
+  check(state, "rondoStreamQuery");
+}
+
+void measure_latency(Party& party, std::size_t bytes, bool speaks) {
+  using Way = void (*)(Party&, std::size_t);
+  constexpr Way kinds[] = {blocking, synchronized, asked};
+  const std::size_t count = bytes / sizeof(float);
+  const int calls = std::min(calls_for(bytes), 500);
+  std::vector<double> times[std::size(kinds)];
+  for (int round = 0; round <= rounds; ++round) {  // the first is not counted
+    for (std::size_t kind = 0; kind < std::size(kinds); ++kind) {
+      slowest(party, 0);
+      const double begin = now_us();
+      for (int call = 0; call < calls; ++call) kinds[kind](party, count);
+      const double time = slowest(party, (now_us() - begin) / calls);
+      if (round > 0) times[kind].push_back(time);
+    }
+  }
+  if (!speaks) return;
+  std::printf("%12zu %12.2f %12.2f %12.2f\n", bytes, median(times[0]), median(times[1]), median(times[2]));
+}
+
 /// Multiplies and adds in registers; returns what must be kept lest the compiler drop it.
 double compute(long turns) {
   asm volatile("" : "+r"(turns));  // or a second call would be the first one's result
@@ -150,10 +183,35 @@ long turns_for(double wanted_us) {
   return static_cast<long>(probe * wanted_us / best);
 }
 
+/// Times on the slowest rank.
+struct Beside {
+  double all_us = 0;   // to call and to compute
+  double done_us = 0;  // until the last of the calls was complete
+};
+
+/// `calls` all-reduces on the queue, and a computation behind the calls.
+Beside compute_beside(Party& party, std::size_t count, int calls, long turns, double& kept) {
+  rondoEvent_t start = nullptr, end = nullptr;
+  check(rondoEventCreate(&start), "rondoEventCreate");
+  check(rondoEventCreate(&end), "rondoEventCreate");
+  check(rondoEventRecord(start, nullptr), "rondoEventRecord");
+  const double begin = now_us();
+  for (int call = 0; call < calls; ++call) party.reduce(count, party.queue);
+  check(rondoEventRecord(end, party.queue), "rondoEventRecord");
+  kept += compute(turns);
+  const double all = now_us() - begin;
+  party.synchronize();
+  float done_ms = 0;
+  check(rondoEventElapsedTime(&done_ms, start, end), "rondoEventElapsedTime");
+  check(rondoEventDestroy(start), "rondoEventDestroy");
+  check(rondoEventDestroy(end), "rondoEventDestroy");
+  return {slowest(party, all), slowest(party, done_ms * 1e3)};
+}
+
 void measure_compute(Party& party, std::size_t bytes, long turns, bool speaks) {
   const std::size_t count = bytes / sizeof(float);
-  volatile double kept = 0;
-  std::vector<double> alone, blocking, beside;
+  double kept = 0;
+  std::vector<double> alone, blocking, beside, done;
   int calls = 1;
   for (int round = 0; round <= rounds; ++round) {
     slowest(party, 0);
@@ -161,26 +219,22 @@ void measure_compute(Party& party, std::size_t bytes, long turns, bool speaks) {
     for (int call = 0; call < calls; ++call) party.reduce(count, nullptr);
     const double reduced = slowest(party, now_us() - begin);
     begin = now_us();
-    kept = kept + compute(turns);
+    kept += compute(turns);
     const double computed = slowest(party, now_us() - begin);
-    begin = now_us();
-    for (int call = 0; call < calls; ++call) party.reduce(count, party.queue);
-    kept = kept + compute(turns);
-    const double both = now_us() - begin;
-    party.synchronize();
-    const double slower = slowest(party, both);
+    const Beside both = compute_beside(party, count, calls, turns, kept);
     if (round == 0) {  // as many calls as take half of the computation's time, by all ranks' measure
       calls = std::clamp(static_cast<int>(compute_us / 2 / std::max(reduced, 1.0)), 1, 500);
       continue;
     }
     blocking.push_back(reduced);
     alone.push_back(computed);
-    beside.push_back(slower);
+    beside.push_back(both.all_us);
+    done.push_back(both.done_us);
   }
-  if (!speaks) return;
+  if (!speaks || kept == 0) return;
   const double lost = median(beside) - median(alone);
-  std::printf("%12zu %6d %12.1f %12.1f %12.1f %12.1f %8.2f\n", bytes, calls, median(alone), median(beside), lost,
-              median(blocking), lost / median(blocking));
+  std::printf("%12zu %6d %12.1f %12.1f %12.1f %12.1f %12.1f %8.2f\n", bytes, calls, median(alone), median(beside), lost,
+              median(done), median(blocking), lost / median(blocking));
 }
 
 }  // namespace
@@ -209,9 +263,11 @@ int main(int argument_count, char** arguments) {
   }
   if (rank == 0) std::printf("#%11s %12s %12s %8s\n", "size(B)", "pair", "time(us)", "/in turn");
   for (const std::size_t bytes : sizes) measure_ways(parties, bytes, rank == 0);
+  if (rank == 0) std::printf("#%11s %12s %12s %12s\n", "size(B)", "blocking(us)", "queued(us)", "asked(us)");
+  for (const std::size_t bytes : sizes) measure_latency(parties[0], bytes, rank == 0);
   if (rank == 0) {
-    std::printf("#%11s %6s %12s %12s %12s %12s %8s\n", "size(B)", "calls", "compute(us)", "beside(us)", "lost(us)",
-                "blocking(us)", "ratio");
+    std::printf("#%11s %6s %12s %12s %12s %12s %12s %8s\n", "size(B)", "calls", "compute(us)", "beside(us)", "lost(us)",
+                "done(us)", "blocking(us)", "ratio");
   }
   const long turns = turns_for(compute_us);
   for (const std::size_t bytes : sizes) measure_compute(parties[0], bytes, turns, rank == 0);

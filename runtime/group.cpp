@@ -182,10 +182,12 @@ ncclResult_t run_lanes(std::vector<Lane> lanes) {
     if (lanes[i].queue == nullptr) continue;
     items[i] = std::make_unique<Queue::Item>();
   }
-  for (Lane& lane : lanes) lane.batch.take_turns();
   // From here nothing may fail until every batch has been run or given to its queue.
   for (std::size_t i = 0; i < lanes.size(); ++i) {
-    if (lanes[i].queue == nullptr) continue;
+    if (lanes[i].queue == nullptr) {
+      lanes[i].batch.take_turns();
+      continue;
+    }
     items[i]->batch = std::move(lanes[i].batch);
     lanes[i].queue->push(std::move(items[i]));
   }

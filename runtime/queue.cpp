@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <map>
 #include <utility>
@@ -38,24 +39,45 @@ Queue::~Queue() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
-    pushed_one_.notify_one();
+    if (std::exchange(idle_, false)) threads::idle_ended();
+    work_came_.notify_one();
   }
   worker_.join();
 }
 
-void Queue::push(std::unique_ptr<Item> item) noexcept {
-  const std::lock_guard lock(mutex_);
+std::uint64_t Queue::push(std::unique_ptr<Item> item) noexcept {
+  const Lock lock(mutex_);
+  item->batch.take_turns();  // here, so that calls of several threads are in the order of their turns
   if (std::exchange(idle_, false)) threads::idle_ended();
   *newest_ = item.release();
   newest_ = &(*newest_)->next;
-  ++pushed_;
-  pushed_one_.notify_one();
+  if (!running_) wake_worker();
+  return ++pushed_;
 }
 
-void Queue::drain() {
-  std::unique_lock lock(mutex_);
-  const std::uint64_t until = pushed_;
-  done_one_.wait(lock, [&] { return done_ >= until; });
+/// While the worker is on its way, no more system calls are made for it.
+void Queue::wake_worker() noexcept {
+  if (std::exchange(asleep_, false)) work_came_.notify_one();
+}
+
+void Queue::wait(std::uint64_t number) noexcept {
+  Lock lock(mutex_);
+  while (done_ < number) {
+    if (!running_) {
+      run_items(lock, number, Patience::caller);
+      if (oldest_ != nullptr) wake_worker();
+    } else {
+      wanted_ = std::min(wanted_, number);
+      done_some_.wait(lock);
+    }
+  }
+}
+
+void Queue::drain() noexcept {
+  Lock lock(mutex_);
+  const std::uint64_t all = pushed_;
+  lock.unlock();
+  wait(all);
 }
 
 bool Queue::idle() const {
@@ -80,30 +102,50 @@ void Queue::check_not_forked() const {
 }
 
 void Queue::work() noexcept {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
+  be_idle();
   for (;;) {
-    if (oldest_ == nullptr && !std::exchange(idle_, true)) threads::idle_began();
-    pushed_one_.wait(lock, [&] { return ending_ || oldest_ != nullptr; });
-    if (std::exchange(idle_, false)) threads::idle_ended();
-    if (oldest_ == nullptr) return;
+    while (running_ || oldest_ == nullptr) {
+      if (ending_ && !running_) return;
+      threads::be_modest();
+      asleep_ = true;
+      work_came_.wait(lock);
+      asleep_ = false;
+    }
+    run_items(lock, nobody_waits, Patience::worker);
+  }
+}
+
+void Queue::be_idle() noexcept {
+  if (pushed_ == done_ && !std::exchange(idle_, true)) threads::idle_began();
+}
+
+void Queue::run_items(Lock& lock, std::uint64_t until, Patience patience) noexcept {
+  running_ = true;
+  while (oldest_ != nullptr && done_ < until) {
     const std::unique_ptr<Item> item(oldest_);
     oldest_ = item->next;
     if (oldest_ == nullptr) newest_ = &oldest_;
     lock.unlock();
-    run(*item);
+    run(*item, patience);
     lock.lock();
-    ++done_;
-    done_one_.notify_all();
+    if (++done_ < wanted_) continue;
+    wanted_ = nobody_waits;  // whoever waits for more says so again
+    done_some_.notify_all();
   }
+  running_ = false;
+  be_idle();
 }
 
-void Queue::run(Item& item) noexcept {
+void Queue::run(Item& item, Patience patience) noexcept {
   if (item.waits_for != nullptr) item.waits_for->wait();
   if (!item.batch.empty()) {
     std::string sentence;
-    const Status status = item.batch.run(Patience::worker, sentence);
-    const std::lock_guard lock(mutex_);
-    if (!status.ok() && outcome_.code == Code::success) outcome_ = {status.code, std::move(sentence)};
+    const Status status = item.batch.run(patience, sentence);
+    if (!status.ok()) {
+      const std::lock_guard lock(mutex_);
+      if (outcome_.code == Code::success) outcome_ = {status.code, std::move(sentence)};
+    }
   }
   if (item.completes != nullptr) item.completes->complete();
 }

@@ -1,5 +1,8 @@
-// A queue: what a stream is for host memory.  One worker thread runs batches of calls in order; events are points in
-// that order.  The worker never spins, blocks all signals, and ends with the queue.
+// A queue: what a stream is for host memory.  Batches of calls run in order; events are points in that order.
+//
+// One worker thread runs them, and a thread that waits for the queue runs what the worker has not begun: that saves two
+// wake-ups.  At any time one thread runs items.  The worker never spins, takes no signals, does not interrupt whoever
+// gives it work, and ends with the queue.
 #pragma once
 
 #include <atomic>
@@ -49,16 +52,18 @@ class Queue {
     std::shared_ptr<Point> completes;
     Item* next = nullptr;  // the queue's
   };
-  /// Any thread.  The item runs after all before it.  It needs no memory: calls whose turns are taken must be run.
-  void push(std::unique_ptr<Item> item) noexcept;
+  /// Any thread.  Takes the turns of the item's calls; it runs after all before it.  The item's number, from 1 on.
+  std::uint64_t push(std::unique_ptr<Item> item) noexcept;
 
   /// The outcome of the calls that have run since the last take_outcome().
   struct Outcome {
     Code code = Code::success;
     std::string sentence;
   };
-  /// Blocks until what was given before is done.
-  void drain();
+  /// Returns when all items up to the one of this number are done; runs in this thread what no other has begun.
+  void wait(std::uint64_t number) noexcept;
+  /// The same, for all that was given before.
+  void drain() noexcept;
   bool idle() const;
   Outcome outcome() const;
   Outcome take_outcome();
@@ -66,21 +71,30 @@ class Queue {
   void check_not_forked() const;
 
  private:
+  using Lock = std::unique_lock<std::mutex>;
   void work() noexcept;
-  void run(Item& item) noexcept;
+  /// Runs items in this thread, while nobody else does, until `until` are done or none is left.
+  void run_items(Lock& lock, std::uint64_t until, Patience patience) noexcept;
+  void run(Item& item, Patience patience) noexcept;
+  void be_idle() noexcept;
+  void wake_worker() noexcept;
 
   mutable std::mutex mutex_;
-  std::condition_variable pushed_one_;
-  std::condition_variable done_one_;
+  std::condition_variable work_came_;  // for the worker
+  std::condition_variable done_some_;
   Item* oldest_ = nullptr;
   Item** newest_ = &oldest_;  // where the next item is linked
   std::uint64_t pushed_ = 0;
   std::uint64_t done_ = 0;
+  std::uint64_t wanted_ = nobody_waits;  // of `done_`: the least that a thread waits for
+  bool running_ = false;                 // some thread runs items
+  bool asleep_ = false;                  // the worker waits, and has not been told to come
   bool ending_ = false;
-  bool idle_ = false;  // the worker waits, and is counted as idle (base/threads.h)
+  bool idle_ = false;  // nothing is left, so the worker is counted as idle (base/threads.h)
   Outcome outcome_;
   const int pid_;
   std::thread worker_;
+  static constexpr std::uint64_t nobody_waits = ~std::uint64_t{0};
 };
 
 /// Makes a queue known under the pointer that users call a stream.

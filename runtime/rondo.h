@@ -1,8 +1,8 @@
 /* Rondo's extensions of the C interface in nccl.h: start from a launcher's environment, queues, events.
  *
- * A queue takes the place of a CUDA stream: one worker thread that runs the calls given to it in order.  A call that
- * fails on a queue is told by rondoStreamSynchronize, and by ncclCommGetAsyncError of its communicator.  Every call may
- * be made from any thread. */
+ * A queue takes the place of a CUDA stream: it runs the calls given to it in order, in a worker thread of its own or
+ * in a thread that waits for the queue or for an event in it.  A call that fails on a queue is told by
+ * rondoStreamSynchronize, and by ncclCommGetAsyncError of its communicator.  Every call may be made from any thread. */
 #ifndef RONDO_H_
 #define RONDO_H_
 

@@ -1,5 +1,6 @@
-// How to wait: callers spin if there are cores for it, else yield; after about a millisecond everyone sleeps on the
-// process's doorbell.  Queue workers never spin: computation may want the core.
+// How to wait: callers spin if there are cores for it, else yield; after about a millisecond they sleep on the
+// process's doorbell.  Queue workers look for as long as it takes to sleep and to be woken, and then sleep: computation
+// may want the core.  They do not yield it: the kernel then lets others have it for milliseconds.
 #pragma once
 
 #include <sched.h>
@@ -9,6 +10,7 @@
 #include <cstdint>
 
 #include "base/doorbell.h"
+#include "base/threads.h"
 #include "base/wakeups.h"
 
 namespace rondo {
@@ -55,8 +57,8 @@ class Waiter {
       // The first looks come at once: an answer from another core takes less than one pause on some processors.
       if (turns_ > 64) pause_cpu();
       if (turns_ % (sleep_ == Sleep::napping ? looks_per_clock_napping : looks_per_clock) != 0) return true;
-    } else if (!slept_) {
-      if (style_ == WaitStyle::yield || turns_ % 4 != 0) sched_yield();
+    } else if (style_ == WaitStyle::yield && !slept_) {
+      sched_yield();
     }
     const auto now = Clock::now();
     if (!timing_) {
@@ -65,8 +67,9 @@ class Waiter {
     }
     const auto waited = now - began_;
     if (waited > patience_) return false;
-    if (waited < (style_ == WaitStyle::polite || sleep_ == Sleep::napping ? polite_for : spin_for)) return true;
+    if (waited < awake_for()) return true;
     slept_ = true;
+    if (style_ == WaitStyle::polite) threads::be_prompt();
     auto left = std::chrono::duration_cast<std::chrono::microseconds>(patience_ - waited).count() + 1;
     if (sleep_ == Sleep::napping) {
       Wakeups wakeups;
@@ -92,11 +95,17 @@ class Waiter {
   }
 
  private:
+  std::chrono::nanoseconds awake_for() const noexcept {
+    if (style_ == WaitStyle::polite) return polite_for;
+    return sleep_ == Sleep::napping ? napping_for : spin_for;
+  }
+
   static constexpr int looks_per_clock = 256;
   static constexpr int looks_per_clock_napping = 4;  // each is a system call
   static constexpr long sockets_nap_ns = 1'000'000;  // failures and aborts show on no socket
   static constexpr std::chrono::nanoseconds spin_for{1'000'000};
-  static constexpr std::chrono::nanoseconds polite_for{50'000};
+  static constexpr std::chrono::nanoseconds napping_for{50'000};
+  static constexpr std::chrono::nanoseconds polite_for{20'000};
   static constexpr int nap_us = 100;
   static constexpr int look_up_us = 50'000;
   WaitStyle style_;

@@ -159,7 +159,6 @@ inline Call call_of(const Request& request) noexcept {
     if (queue != nullptr) {
       auto item = std::make_unique<Queue::Item>();
       item->batch = std::move(batch);
-      item->batch.take_turns();
       queue->push(std::move(item));
       return ncclSuccess;
     }

@@ -1,16 +1,39 @@
 // The calls of rondo.h about queues and events.
+#include <sched.h>
+
 #include "api/errors.h"
 #include "queue.h"
 #include "rondo.h"
 
-/// The last record of an event; null before the first.  Its memory may be used by several threads.
+namespace rondo::api {
+namespace {
+
+/// A record of an event.
+struct Record {
+  std::shared_ptr<Point> point;  // shared: see Point; null: there was none yet
+  std::weak_ptr<Queue> queue;    // that completes it; none where the calling thread did, or when it was destroyed
+  std::uint64_t number = 0;      // of the queue's item
+
+  void wait() const {
+    if (const std::shared_ptr<Queue> alive = queue.lock()) {
+      alive->check_not_forked();
+      alive->wait(number);
+    }
+    if (point != nullptr) point->wait();
+  }
+};
+
+}  // namespace
+}  // namespace rondo::api
+
+/// The last record of an event.  Its memory may be used by several threads.
 struct rondoEvent {
   std::mutex mutex;
-  std::shared_ptr<rondo::Point> point;  // shared: see Point
+  rondo::api::Record record;
 
-  std::shared_ptr<rondo::Point> latest() {
+  rondo::api::Record latest() {
     const std::lock_guard lock(mutex);
-    return point;
+    return record;
   }
 };
 
@@ -24,6 +47,12 @@ void check(const void* pointer, const char* what) {
 ncclResult_t report(const char* call, const Queue::Outcome& outcome) {
   if (outcome.code == Code::success) return ncclSuccess;
   return fail(outcome.code, std::string(call) + ": a call on the queue failed: " + outcome.sentence);
+}
+
+/// Whoever asks in a loop may be on the worker's core.
+ncclResult_t in_progress() {
+  ::sched_yield();
+  return ncclInProgress;
 }
 
 }  // namespace
@@ -63,7 +92,8 @@ ncclResult_t rondoStreamQuery(cudaStream_t stream) {
   if (stream == nullptr) return ncclSuccess;
   return guarded("rondoStreamQuery", [&] {
     const std::shared_ptr<Queue> queue = find_queue(stream);
-    return queue->idle() ? api::report("rondoStreamQuery", queue->outcome()) : ncclInProgress;
+    if (queue->idle()) return api::report("rondoStreamQuery", queue->outcome());
+    return api::in_progress();
   });
 }
 
@@ -71,13 +101,13 @@ ncclResult_t rondoStreamWaitEvent(cudaStream_t stream, rondoEvent_t event) {
   return guarded("rondoStreamWaitEvent", [&] {
     api::check(event, "event");
     const std::shared_ptr<Queue> queue = stream != nullptr ? find_queue(stream) : nullptr;
-    std::shared_ptr<Point> point = event->latest();
-    if (point == nullptr) return ncclSuccess;
+    api::Record record = event->latest();
+    if (record.point == nullptr) return ncclSuccess;
     if (queue == nullptr) {
-      point->wait();
+      record.wait();
     } else {
       auto item = std::make_unique<Queue::Item>();
-      item->waits_for = std::move(point);
+      item->waits_for = std::move(record.point);
       queue->push(std::move(item));
     }
     return ncclSuccess;
@@ -104,16 +134,16 @@ ncclResult_t rondoEventRecord(rondoEvent_t event, cudaStream_t stream) {
   return guarded("rondoEventRecord", [&] {
     api::check(event, "event");
     const std::shared_ptr<Queue> queue = stream != nullptr ? find_queue(stream) : nullptr;
-    auto point = std::make_shared<Point>();
+    api::Record record{std::make_shared<Point>(), queue, 0};
     if (queue == nullptr) {
-      point->complete();
+      record.point->complete();
     } else {
       auto item = std::make_unique<Queue::Item>();
-      item->completes = point;
-      queue->push(std::move(item));
+      item->completes = record.point;
+      record.number = queue->push(std::move(item));
     }
     const std::lock_guard lock(event->mutex);
-    event->point = std::move(point);
+    event->record = std::move(record);
     return ncclSuccess;
   });
 }
@@ -121,7 +151,7 @@ ncclResult_t rondoEventRecord(rondoEvent_t event, cudaStream_t stream) {
 ncclResult_t rondoEventSynchronize(rondoEvent_t event) {
   return guarded("rondoEventSynchronize", [&] {
     api::check(event, "event");
-    if (const std::shared_ptr<Point> point = event->latest()) point->wait();
+    event->latest().wait();
     return ncclSuccess;
   });
 }
@@ -129,8 +159,8 @@ ncclResult_t rondoEventSynchronize(rondoEvent_t event) {
 ncclResult_t rondoEventQuery(rondoEvent_t event) {
   return guarded("rondoEventQuery", [&] {
     api::check(event, "event");
-    const std::shared_ptr<Point> point = event->latest();
-    return point == nullptr || point->done() ? ncclSuccess : ncclInProgress;
+    const std::shared_ptr<Point> point = event->latest().point;
+    return point == nullptr || point->done() ? ncclSuccess : api::in_progress();
   });
 }
 
@@ -139,8 +169,8 @@ ncclResult_t rondoEventElapsedTime(float* ms, rondoEvent_t start, rondoEvent_t e
     api::check(ms, "ms");
     api::check(start, "start");
     api::check(end, "end");
-    const std::shared_ptr<Point> first = start->latest();
-    const std::shared_ptr<Point> last = end->latest();
+    const std::shared_ptr<Point> first = start->latest().point;
+    const std::shared_ptr<Point> last = end->latest().point;
     if (first == nullptr || last == nullptr || !first->done() || !last->done()) {
       throw Error(Code::invalid_usage, "an event was not recorded or is not complete; call rondoEventSynchronize");
     }

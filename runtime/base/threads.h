@@ -15,6 +15,12 @@ namespace rondo::threads {
 /// debuggers; `what`: for the sentence.  Throws Error: "cannot start " what, and why.
 std::thread start(const std::string& name, const std::string& what, std::function<void()> work);
 
+/// How soon the calling thread gets a processor on which another runs when it is woken.  Modest: when that one's time
+/// is over, so that whoever wakes it goes on.  Prompt: at once, where the kernel allows.  Threads with a real-time
+/// policy stay as they are.  Costs a system call where it changes anything.
+void be_modest() noexcept;
+void be_prompt() noexcept;
+
 /// The calling thread, or one that only it can give work to, does nothing by itself from now on.
 void idle_began() noexcept;
 /// The opposite.  Called before the work is given, so that the count is never too high.

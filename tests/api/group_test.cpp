@@ -175,11 +175,14 @@ TEST_CASE("calls on a queue return at once and run in order on its worker") {
   Ranks ranks(2, 1);
   const Stream stream;
   Gate gate;
+  std::atomic<bool> begun{false};
   fake::world().outcome = [&](const rondo::PendingCall&) {
+    begun = true;
     gate.wait();
     return rondo::Status{};
   };
   for (std::size_t count = 1; count <= 3; ++count) CHECK(reduce(ranks[0], count, stream) == ncclSuccess);
+  while (!begun) std::this_thread::yield();  // then the worker goes on to the end
   CHECK(rondoStreamQuery(stream) == ncclInProgress);
   gate.open();
   CHECK(rondoStreamSynchronize(stream) == ncclSuccess);
@@ -191,6 +194,90 @@ TEST_CASE("calls on a queue return at once and run in order on its worker") {
     CHECK(fake::world().ran[i].thread == fake::world().ran[0].thread);
     CHECK(fake::world().ran[i].calls[0].turn == i);
   }
+}
+
+/// Calls and waits until a call was run by this thread, as that is left to chance; the number of calls.
+template <typename Wait>
+std::size_t calls_until_one_ran_here(ncclComm_t comm, cudaStream_t stream, Wait&& wait) {
+  for (std::size_t calls = 1;; ++calls) {
+    REQUIRE(reduce(comm, calls, stream) == ncclSuccess);
+    REQUIRE(wait() == ncclSuccess);
+    REQUIRE(fake::world().ran.size() == calls);
+    const fake::Ran& last = fake::world().ran.back();
+    CHECK(last.calls[0].call.count == calls);
+    const bool here = last.thread == std::this_thread::get_id();
+    CHECK(last.patience == (here ? Patience::caller : Patience::worker));
+    if (here) return calls;
+  }
+}
+
+TEST_CASE("a thread that waits for a queue or an event runs what the worker has not begun") {
+  Ranks ranks(2, 1);
+  const Stream stream;
+  rondoEvent_t event = nullptr;
+  REQUIRE(rondoEventCreate(&event) == ncclSuccess);
+  (void)calls_until_one_ran_here(ranks[0], stream, [&] { return rondoStreamSynchronize(stream); });
+  CHECK(rondoStreamQuery(stream) == ncclSuccess);
+  const auto record = [&] { return rondoEventRecord(event, stream); };
+  fake::world().ran.clear();
+  (void)calls_until_one_ran_here(ranks[0], stream,
+                                 [&] { return record() ? ncclSystemError : rondoEventSynchronize(event); });
+  fake::world().ran.clear();
+  (void)calls_until_one_ran_here(ranks[0], stream,
+                                 [&] { return record() ? ncclSystemError : rondoStreamWaitEvent(nullptr, event); });
+  CHECK(rondoEventDestroy(event) == ncclSuccess);
+}
+
+TEST_CASE("a wait for an event runs nothing behind it, and the worker does") {
+  Ranks ranks(2, 1);
+  const Stream stream;
+  rondoEvent_t event = nullptr;
+  REQUIRE(rondoEventCreate(&event) == ncclSuccess);
+  std::atomic<int> behind{0};
+  std::atomic<bool> here{false};
+  const auto self = std::this_thread::get_id();
+  fake::world().outcome = [&](const rondo::PendingCall& call) {
+    if (call.call.count != 2) return rondo::Status{};
+    here = here || std::this_thread::get_id() == self;
+    behind.fetch_add(1);
+    return rondo::Status{};
+  };
+  constexpr int rounds = 100;
+  for (int round = 1; round <= rounds; ++round) {
+    CHECK(reduce(ranks[0], 1, stream) == ncclSuccess);
+    CHECK(rondoEventRecord(event, stream) == ncclSuccess);
+    CHECK(reduce(ranks[0], 2, stream) == ncclSuccess);
+    CHECK(rondoEventSynchronize(event) == ncclSuccess);
+    while (behind < round) std::this_thread::yield();  // nobody waits for it: without the worker this never ends
+  }
+  CHECK_FALSE(here);
+  CHECK(rondoEventDestroy(event) == ncclSuccess);
+}
+
+TEST_CASE("threads that call and wait on one queue keep the order of turns, and each waits for its own") {
+  Ranks ranks(2, 1);
+  const Stream stream;
+  constexpr int threads = 3, calls = 300;
+  std::vector<std::atomic<int>> done(threads);
+  fake::world().outcome = [&](const rondo::PendingCall& call) {
+    done[call.call.count - 1].fetch_add(1);
+    return rondo::Status{};
+  };
+  std::vector<std::thread> callers;
+  std::atomic<int> early{0};
+  for (int thread = 0; thread < threads; ++thread) {
+    callers.emplace_back([&, thread] {
+      for (int call = 1; call <= calls; ++call) {
+        if (reduce(ranks[0], static_cast<std::size_t>(thread) + 1, stream) != ncclSuccess) early.fetch_add(1);
+        if (call % 3 != 0) continue;
+        if (rondoStreamSynchronize(stream) != ncclSuccess || done[thread] < call) early.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  CHECK(early == 0);
+  REQUIRE(fake::world().ran.size() == threads * calls);
+  for (std::size_t i = 0; i < fake::world().ran.size(); ++i) CHECK(fake::world().ran[i].calls[0].turn == i);
 }
 
 TEST_CASE("a group gives each queue one batch, and keeps each communicator's order") {
