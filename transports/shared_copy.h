@@ -24,8 +24,8 @@ struct Copy {
 };
 
 /// Messages lent by address that are copied in one go, as a call costs 0.5 to 3 us besides its bytes.  They are
-/// released together, after the last; the sender keeps the credits that every plan is proved with.
-inline constexpr int copies_max = 16;
+/// released together, after the last: half of a link's headers, so that meanwhile the sender lends as many more.
+inline constexpr int copies_max = 32;
 
 /// Finds memory that the peer can reach.  All calls are noexcept and quick; one lender serves one connection.
 class Lender {

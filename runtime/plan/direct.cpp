@@ -13,8 +13,9 @@
 //
 // all_gather, gather, scatter and all_to_all move each block once, from the rank that has it to the rank that wants it;
 // the first and the last in n-1 rounds, round k with the ranks k ahead and k behind.  Where all ranks give and
-// take, a strand of its own lends, ahead of the other, so that who takes finds much at once.  broadcast lends the whole
-// buffer to all: nobody waits for another to pass it on, and where lends are declined the root copies n-1 times.
+// take, a strand of its own lends, ahead of the other, so that who takes finds much at once, also while the own block
+// is copied.  broadcast lends the whole buffer to all: nobody waits for another to pass it on, and where lends are
+// declined the root copies n-1 times.
 #include <utility>
 
 #include "plan/schedules.h"
@@ -99,7 +100,7 @@ Plan direct_all_gather(const Topology& topology, int rank, int) {
   const int ranks = topology.ranks();
   if (ranks == 1) return alone(false);
   // Lent from `in`, which stays as it is from call to call, so that its lines may stay in the readers' caches, too.
-  std::vector<Step> lends{{.operation = copy, .source = in(0), .target = out(rank)}}, receipts;
+  std::vector<Step> lends, receipts{{.operation = copy, .source = in(0), .target = out(rank)}};
   for (int k = 1; k < ranks; ++k) {
     const std::int32_t ahead = (rank + k) % ranks, behind = (rank - k + ranks) % ranks;
     lends.push_back({.operation = lend, .to = {ahead}, .source = in(0)});
@@ -114,8 +115,9 @@ Plan direct_broadcast(const Topology& topology, int rank, int root) {
   const int ranks = topology.ranks();
   if (ranks == 1) return alone(false);
   if (rank != root) return one_strand({{.operation = recv_copy, .from = {root}, .target = out(0)}});
-  return one_strand({{.operation = copy, .source = in(0), .target = out(0)},
-                     {.operation = lend, .to = others(ranks, rank), .source = in(0)}});
+  Plan plan = one_strand({{.operation = lend, .to = others(ranks, rank), .source = in(0)}});
+  plan.strands.push_back({{{.operation = copy, .source = in(0), .target = out(0)}}, 0});
+  return plan;
 }
 
 Plan direct_gather(const Topology& topology, int rank, int root) {

@@ -332,8 +332,9 @@ class World:
         values = None if lends and all(map(self.lends, outgoing.values())) else self.result(a, s, heads, reduces)
         if s.target and not lends:
             self.into_out(a, s, values, reduces and s.target.space == "out")
-            for key, v in zip(self.cut(a, s.target), values):
-                self.store(a, key, v)
+            if not self.is_there(a, s, reduces):
+                for key, v in zip(self.cut(a, s.target), values):
+                    self.store(a, key, v)
         for p, m in heads.items():
             self.into_out(a, s, values, s.reply and reduces and m.into_out)
             if s.reply and m.lent:
@@ -358,6 +359,11 @@ class World:
     def into_out(self, a, s, values, enters):
         if enters and any(self.trees.nodes[v].stage != "final" for v in values):
             raise PlanError("partial in out", f"{a.name}: {s}")
+
+    def is_there(self, a, s, reduces):
+        """In place, what a step copies as it is may be where it belongs: then nothing is stored."""
+        as_it_is = not s.frm and s.source and not s.finish and not (reduces and s.source.space == "in")
+        return as_it_is and self.cut(a, s.source) == self.cut(a, s.target)
 
     @staticmethod
     def count(s, heads): return (s.source or s.target or next(iter(heads.values()))).count

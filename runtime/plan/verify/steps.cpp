@@ -121,7 +121,7 @@ bool World::advance(Actor& a) {
   if (!lends || !std::all_of(links.outgoing.begin(), links.outgoing.end(), link_lends)) compute(a, s, links);
   if (s.target && !lends) {
     if (s.target.space == Space::out) check_final(a, s);
-    store(a, cut(a, s.target), result_);
+    if (!is_there(a, s)) store(a, cut(a, s.target), result_);
   }
   const std::int32_t blocks = count(s, links);
   reply_and_release(a, s, links);
@@ -144,6 +144,13 @@ void World::receive_clocks(Actor& a, const Links& links) {
     for (std::size_t i = 0; i < actors_.size(); ++i) mine[i] = std::max(mine[i], theirs[i]);
     mine[m.sender] = std::max(mine[m.sender], m.sent);
   }
+}
+
+/// In place, what a step copies as it is may be where it belongs: then nothing is stored, and readers need not wait.
+bool World::is_there(const Actor& a, const Step& s) const {
+  if (!s.from.empty() || !s.source || s.finish || (reduces(a) && s.source.space == Space::in)) return false;
+  const Cells source = cut(a, s.source), target = cut(a, s.target);
+  return source.memory == target.memory && source.first == target.first;
 }
 
 int World::count(const Step& s, const Links& links) const {

@@ -136,6 +136,7 @@ class World {
   bool settle_one(Actor& a, Message& m, Link& back);
   void next(Actor& a);
   int count(const Step& s, const Links& links) const;
+  bool is_there(const Actor& a, const Step& s) const;
   bool reduces(const Actor& a) const { return runs_[a.run].collective.reduces(); }
   // Links
   Message* new_message();
