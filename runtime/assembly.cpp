@@ -37,6 +37,12 @@ LinkPolicy link_policy() {
   return policy;
 }
 
+tcp::ZeroCopyUse zero_copy_use() {
+  const std::string word = env::choice("RONDO_TCP_ZEROCOPY", {"off", "auto", "always"});
+  if (word == "auto") return tcp::ZeroCopyUse::trial;
+  return word == "always" ? tcp::ZeroCopyUse::always : tcp::ZeroCopyUse::off;
+}
+
 /// Whether schedules are chosen for links between hosts.
 bool links_are_far(const LinkPolicy& policy, const control::Membership& membership) {
   const auto& members = membership.members;
@@ -57,6 +63,7 @@ std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, 
   limits::TcpSockets sockets = tcp_sockets();
   sockets.lanes = std::max(lanes.lanes, limits::plan_lanes_max);
   const std::string congestion = env::text("RONDO_TCP_CONGESTION").value_or("");
+  const tcp::ZeroCopyUse zero_copy = zero_copy_use();
   Tuning tuning = Tuning::from_environment();
   const auto deadline = control::Clock::now() + std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000));
   std::string settings = Chooser::settings(tuning);
@@ -65,7 +72,7 @@ std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, 
   policy.far = links_are_far(policy, membership);
   Parts parts{{}, std::move(policy), lanes, std::move(tuning), host_reducer()};
   parts.transports.push_back(make_shm_transport(control::doorbell(), lanes.lanes));
-  parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets, congestion));
+  parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets, congestion, zero_copy));
   return make_communicator(membership, std::move(parts), options, deadline);
 }
 

@@ -65,18 +65,21 @@ void configure(int socket, const std::string& congestion) {
 class TcpConnection final : public Connection {
  public:
   TcpConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, const limits::TcpSockets& sockets,
-                tcp::Helpers* helpers, const std::string& congestion)
+                tcp::Helpers* helpers, const std::string& congestion, tcp::ZeroCopyUse zero_copy)
       : doorbell_(doorbell),
         sockets_per_link_(sockets.per_link),
         lanes_(sockets.lanes),
         helpers_(helpers),
         congestion_(congestion),
+        zero_copy_(zero_copy),
         bell_(helpers != nullptr ? &helpers->hire_bell() : nullptr),
         sockets_(static_cast<std::size_t>(sockets.lanes * sockets.per_link)),
+        peer_number_(peer),
         peer_(peer) {
     if (initiator) wire.connect_sockets(static_cast<int>(sockets_.size()));
   }
   ~TcpConnection() override {
+    if (zero_copy_ != tcp::ZeroCopyUse::off && ready() && log::enabled(log::Subsystem::net)) tell_zero_copies();
     senders_.clear();
     receivers_.clear();
     if (bell_ != nullptr) helpers_->dismiss(*bell_);
@@ -123,10 +126,23 @@ class TcpConnection final : public Connection {
     for (int lane = 0; lane < lanes_; ++lane) {
       std::vector<int> sockets;
       for (int i = 0; i < sockets_per_link_; ++i) sockets.push_back(sockets_[lane * sockets_per_link_ + i].get());
-      senders_.push_back(std::make_unique<tcp::Sender>(sockets, peer_, helpers_, bell_));
+      senders_.push_back(std::make_unique<tcp::Sender>(sockets, peer_, helpers_, bell_, zero_copy_));
       receivers_.push_back(std::make_unique<tcp::Receiver>(sockets, peer_, helpers_, bell_));
     }
     ready_.store(true, std::memory_order_release);
+  }
+
+  void tell_zero_copies() const {
+    std::uint64_t sent = 0;
+    std::uint64_t copied = 0;
+    for (const auto& sender : senders_) {
+      for (const tcp::ZeroCopy& socket : sender->zero_copies()) {
+        sent += socket.count();
+        copied += socket.copied();
+      }
+    }
+    log::info(log::Subsystem::net, "TCP to rank " + std::to_string(peer_number_) + ": " + std::to_string(sent) +
+                                       " sends without a copy, of which the kernel copied " + std::to_string(copied));
   }
 
   Doorbell& doorbell_;
@@ -134,9 +150,11 @@ class TcpConnection final : public Connection {
   const int lanes_;
   tcp::Helpers* const helpers_;  // null: none
   const std::string& congestion_;
+  const tcp::ZeroCopyUse zero_copy_;
   tcp::Bell* const bell_;
   std::vector<Descriptor> sockets_;
   std::size_t arrived_ = 0;
+  const int peer_number_;
   tcp::Peer peer_;
   std::vector<std::unique_ptr<tcp::Sender>> senders_;  // by lane
   std::vector<std::unique_ptr<tcp::Receiver>> receivers_;
@@ -145,8 +163,8 @@ class TcpConnection final : public Connection {
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(Doorbell& doorbell, limits::TcpSockets sockets, std::string congestion)
-      : doorbell_(doorbell), sockets_(sockets), congestion_(std::move(congestion)) {}
+  TcpTransport(Doorbell& doorbell, limits::TcpSockets sockets, std::string congestion, tcp::ZeroCopyUse zero_copy)
+      : doorbell_(doorbell), sockets_(sockets), congestion_(std::move(congestion)), zero_copy_(zero_copy) {}
   ~TcpTransport() override {
     if (helpers_ != nullptr && log::enabled(log::Subsystem::net)) tell_counts();
   }
@@ -155,7 +173,8 @@ class TcpTransport final : public Transport {
   bool local() const noexcept override { return false; }
   std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
     if (sockets_.threads > 1 && helpers_ == nullptr) helpers_ = std::make_unique<tcp::Helpers>(sockets_.threads - 1);
-    return std::make_unique<TcpConnection>(peer, initiator, wire, doorbell_, sockets_, helpers_.get(), congestion_);
+    return std::make_unique<TcpConnection>(peer, initiator, wire, doorbell_, sockets_, helpers_.get(), congestion_,
+                                           zero_copy_);
   }
   std::unique_ptr<Connection> open_self() override { return nullptr; }
 
@@ -175,13 +194,15 @@ class TcpTransport final : public Transport {
   Doorbell& doorbell_;
   const limits::TcpSockets sockets_;
   const std::string congestion_;
+  const tcp::ZeroCopyUse zero_copy_;
   std::unique_ptr<tcp::Helpers> helpers_;  // from the first link on; all connections end before it
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_tcp_transport(Doorbell& doorbell, limits::TcpSockets sockets, std::string congestion) {
-  return std::make_unique<TcpTransport>(doorbell, sockets, std::move(congestion));
+std::unique_ptr<Transport> make_tcp_transport(Doorbell& doorbell, limits::TcpSockets sockets, std::string congestion,
+                                              tcp::ZeroCopyUse zero_copy) {
+  return std::make_unique<TcpTransport>(doorbell, sockets, std::move(congestion), zero_copy);
 }
 
 }  // namespace rondo

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/limits.h"
+#include "tcp_zero_copy.h"
 #include "transport.h"
 
 namespace rondo {
@@ -13,8 +14,9 @@ namespace rondo {
 /// serve (1..16): the one that makes a call, and helpers that the transport starts with its first link
 /// (tcp_helpers.h).
 /// `congestion`: the algorithm of congestion control that the sockets use; "": the kernel's choice, but Reno in
-/// place of BBR and CUBIC on short ways.
+/// place of BBR and CUBIC on short ways.  `zero_copy`: whether large messages are sent without a copy by the kernel.
 std::unique_ptr<Transport> make_tcp_transport(class Doorbell& doorbell, limits::TcpSockets sockets,
-                                              std::string congestion = "");
+                                              std::string congestion = "",
+                                              tcp::ZeroCopyUse zero_copy = tcp::ZeroCopyUse::off);
 
 }  // namespace rondo

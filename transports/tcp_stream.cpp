@@ -88,22 +88,27 @@ void Errands::recall() noexcept {
 
 // ---------------------------------------------------------------- sending
 
-Sender::Sender(std::vector<int> sockets, Peer& peer, Helpers* helpers, Bell* bell)
+Sender::Sender(std::vector<int> sockets, Peer& peer, Helpers* helpers, Bell* bell, ZeroCopyUse zero_copy)
     : sockets_(std::move(sockets)),
       peer_(peer),
-      payloads_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::slot_bytes)),
-      errands_(sockets_, true, helpers, bell) {}
+      rooms_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::slot_bytes)),
+      errands_(sockets_, true, helpers, bell) {
+  for (const int socket : sockets_) {
+    zero_copies_.emplace_back(socket, helpers == nullptr ? zero_copy : ZeroCopyUse::off);
+  }
+}
 
 std::byte* Sender::reserve(std::size_t) noexcept {
-  if (sent_ - released_ == limits::credits) {
+  const auto full = [&] { return sent_ - released_ == limits::headers || rooms_taken_ == rooms_free_; };
+  if (full()) {
     flush();
-    if (sent_ - released_ == limits::credits) return nullptr;
+    if (full()) return nullptr;
   }
-  return payload(sent_);
+  return room();
 }
 
 void Sender::commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept {
-  enqueue(payload(sent_), bytes, signature, flags);
+  enqueue(room(), bytes, signature, flags);
 }
 
 bool Sender::send_from(const std::byte* source, std::size_t bytes, const Signature& signature,
@@ -115,34 +120,44 @@ bool Sender::send_from(const std::byte* source, std::size_t bytes, const Signatu
 void Sender::send_copy(const std::byte* source, std::size_t bytes, const Signature& signature,
                        MessageFlags flags) noexcept {
   const std::uint64_t index = sent_;
-  if (bytes >= limits::helped_bytes_min && errands_.served(index % sockets_.size())) {
-    std::memcpy(payload(index), source, bytes);
-    return enqueue(payload(index), bytes, signature, flags);  // a helper reads it when it comes to it
+  if (bytes >= limits::helped_bytes_min && errands_.served(socket_of(index))) {
+    std::memcpy(room(), source, bytes);
+    return enqueue(room(), bytes, signature, flags);  // a helper reads it when it comes to it
   }
   enqueue(source, bytes, signature, flags, false);
-  Slot& slot = slots_[index % limits::credits];
-  if (slot.complete() || slot.is_packed()) return;
+  Slot& slot = this->slot(index);
+  if (slot.whole() || slot.is_packed()) return;
   const std::size_t gone = slot.done > sizeof(Header) ? slot.done - sizeof(Header) : 0;
-  if (bytes > gone) std::memcpy(payload(index) + gone, source + gone, bytes - gone);
-  slot.data = payload(index);
+  if (bytes > gone) std::memcpy(room() + gone, source + gone, bytes - gone);
+  slot.data = room();
   slot.stays = true;
+  take_room(slot);
+}
+
+void Sender::take_room(Slot& slot) noexcept {
+  slot.own = true;
+  ++rooms_taken_;
 }
 
 void Sender::enqueue(const std::byte* data, std::size_t bytes, const Signature& signature, MessageFlags flags,
                      bool stays) noexcept {
-  Slot& slot = slots_[sent_ % limits::credits];
+  Slot& slot = this->slot(sent_);
   slot.header.sequence = static_cast<std::uint32_t>(sent_ + 1);
   slot.header.bytes_and_kind =
       static_cast<std::uint32_t>(bytes) | (flags.offers_reply ? offers_reply : 0u) | (flags.raw ? raw : 0u);
   slot.header.signature = signature;
   slot.data = data;
+  slot.own = false;
   if (bytes > 0 && bytes <= packed_bytes_max) {
     std::memcpy(slot.packed.data(), data, bytes);
     slot.data = slot.packed.data();
+  } else if (bytes > 0 && data == room()) {
+    take_room(slot);
   }
   slot.bytes = bytes;
   slot.done = 0;
   slot.stays = stays;
+  slot.zero_copy_end = 0;
   ++sent_;
   flush();
 }
@@ -153,30 +168,44 @@ bool Sender::flush() noexcept {
   std::uint64_t blocked = 0;  // sockets, as bits
   for (std::uint64_t index = released_; index != sent_; ++index) {
     const std::uint64_t bit = std::uint64_t{1} << (index % count);
-    Slot& slot = slots_[index % limits::credits];
-    if (slot.complete() || (blocked & bit) != 0) continue;
+    if (slot(index).whole() || (blocked & bit) != 0) continue;
     if (errands_.any() && !share(index)) {
       blocked |= bit;
       continue;
     }
     if (!push(index)) blocked |= bit;
   }
-  while (released_ != sent_ && slots_[released_ % limits::credits].complete()) ++released_;
+  release();
   return released_ == sent_;
 }
 
-void Sender::add_wakeups(Wakeups& wakeups) const noexcept {
-  const std::size_t count = sockets_.size();
-  std::uint64_t added = 0;  // sockets, as bits
-  for (std::uint64_t index = released_; index != sent_ && !broken_; ++index) {
-    const std::uint64_t bit = std::uint64_t{1} << (index % count);
-    if (slots_[index % limits::credits].complete() || (added & bit) != 0) continue;
-    added |= bit;
-    if (errands_.out(index % count)) {
-      errands_.add_wakeups(wakeups);
-    } else {
-      wakeups.add(sockets_[index % count], POLLOUT);
+void Sender::release() noexcept {
+  while (released_ != sent_ && slot(released_).whole()) {
+    if (!free(released_)) {
+      zero_copies_[socket_of(released_)].take_news();
+      if (!free(released_)) return;
     }
+    if (slot(released_).own) ++rooms_free_;
+    ++released_;
+  }
+}
+
+void Sender::add_wakeups(Wakeups& wakeups) const noexcept {
+  std::uint64_t unsent = 0;   // sockets, as bits
+  std::uint64_t unheard = 0;  // their news shows as POLLERR
+  for (std::uint64_t index = released_; index != sent_ && !broken_; ++index) {
+    const std::uint64_t bit = std::uint64_t{1} << socket_of(index);
+    if (!slot(index).whole())
+      unsent |= bit;
+    else if (!free(index))
+      unheard |= bit;
+  }
+  for (std::size_t i = 0; i < sockets_.size() && (unsent | unheard) >> i != 0; ++i) {
+    const std::uint64_t bit = std::uint64_t{1} << i;
+    if ((unsent & bit) != 0 && errands_.out(i))
+      errands_.add_wakeups(wakeups);
+    else if (((unsent | unheard) & bit) != 0)
+      wakeups.add(sockets_[i], (unsent & bit) != 0 ? POLLOUT : 0);
   }
 }
 
@@ -186,8 +215,8 @@ void Sender::stop() noexcept {
 }
 
 bool Sender::share(std::uint64_t index) noexcept {
-  Slot& slot = slots_[index % limits::credits];
-  const std::size_t socket = index % sockets_.size();
+  Slot& slot = this->slot(index);
+  const std::size_t socket = socket_of(index);
   if (errands_.out(socket)) {
     const auto outcome = errands_.look(socket);
     if (outcome == Errands::Outcome::moved) slot.done = sizeof(Header) + slot.bytes;
@@ -214,11 +243,13 @@ std::array<iovec, 2> Sender::rest(Slot& slot) noexcept {
 }
 
 bool Sender::push(std::uint64_t index) noexcept {
-  Slot& slot = slots_[index % limits::credits];
-  while (!slot.complete()) {
+  Slot& slot = this->slot(index);
+  const int socket = sockets_[socket_of(index)];
+  ZeroCopy& zero_copy = zero_copies_[socket_of(index)];
+  while (!slot.whole()) {
     if (broken_) return false;
-    const int socket = sockets_[index % sockets_.size()];
-    constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+    const bool in_place = slot.stays && zero_copy.suits(slot.bytes);
+    const int flags = MSG_DONTWAIT | MSG_NOSIGNAL | (in_place ? MSG_ZEROCOPY : 0);
     ssize_t sent = 0;
     if (slot.is_packed() || slot.bytes == 0) {
       static_assert(offsetof(Slot, packed) == offsetof(Slot, header) + sizeof(Header) && offsetof(Slot, header) == 0);
@@ -232,10 +263,15 @@ bool Sender::push(std::uint64_t index) noexcept {
       message.msg_iovlen = parts.size() - begun;
       sent = ::sendmsg(socket, &message, flags);
     }
+    if (sent < 0 && in_place && errno == ENOBUFS) {
+      zero_copy.refuse();
+      continue;
+    }
     if (sent < 0) {
       if (!try_later()) break_off();
       return false;
     }
+    if (in_place) slot.zero_copy_end = zero_copy.sent();
     slot.done += static_cast<std::size_t>(sent);
   }
   return true;

@@ -1,10 +1,11 @@
 // One link over TCP sockets: its sending and its receiving end.
 //
 // Message i travels on socket i modulo the number of sockets, as a 24-byte header and its bytes.  The sender holds up
-// to `credits` messages that the kernel has not taken yet; the receiver takes up to `credits` messages out of the
-// kernel, whatever the strand waits for, so that neither end ever depends on the other's kernel buffers.  There are no
-// credit messages: a full receiver stops reading, and TCP's own window does the rest.  So a sender can be ahead of its
-// receiver's releases by more than `credits`, as far as the kernel buffers.  Nothing here blocks.
+// to `headers` messages that the kernel has not taken yet, `credits` of them in its own memory; the receiver takes up
+// to `credits` messages out of the kernel, whatever the strand waits for, so that neither end ever depends on the
+// other's kernel buffers.  There are no credit messages: a full receiver stops reading, and TCP's own window does the
+// rest.  So a sender can be ahead of its receiver's releases by more than `credits`, as far as the kernel buffers.
+// Nothing here blocks.
 //
 // With helpers (tcp_helpers.h) socket s is thread s modulo the number of threads', thread 0 being whoever uses the end.
 // The bytes of large messages on the others' sockets are handed over; the rest is as above.
@@ -20,6 +21,7 @@
 
 #include "base/limits.h"
 #include "tcp_helpers.h"
+#include "tcp_zero_copy.h"
 #include "transport.h"
 
 namespace rondo::tcp {
@@ -85,8 +87,10 @@ class Errands {
 
 class Sender final : public SendEnd {
  public:
-  /// `sockets`: connected, non-blocking; they, the helpers and the bell outlive the end.
-  Sender(std::vector<int> sockets, Peer& peer, Helpers* helpers = nullptr, Bell* bell = nullptr);
+  /// `sockets`: connected, non-blocking; they, the helpers and the bell outlive the end.  Helpers send ordinarily, so
+  /// that with them `zero_copy` has no effect.
+  Sender(std::vector<int> sockets, Peer& peer, Helpers* helpers = nullptr, Bell* bell = nullptr,
+         ZeroCopyUse zero_copy = ZeroCopyUse::off);
 
   std::byte* reserve(std::size_t bytes) noexcept override;
   void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept override;
@@ -103,7 +107,7 @@ class Sender final : public SendEnd {
   bool polled() const noexcept override { return true; }
   void add_wakeups(Wakeups& wakeups) const noexcept override;
   std::uint64_t sent() const noexcept override { return sent_; }
-  /// Messages that the kernel has taken whole.
+  /// Messages that the kernel has taken whole, and whose memory it needs no longer.
   std::uint64_t released() noexcept override {
     flush();
     return released_;
@@ -112,6 +116,7 @@ class Sender final : public SendEnd {
   int capacity() const noexcept override { return limits::credits; }
   std::size_t slot_bytes() const noexcept override { return limits::slot_bytes; }
   Status status() const noexcept override { return peer_.send_status(); }
+  const std::vector<ZeroCopy>& zero_copies() const noexcept { return zero_copies_; }  // by socket
 
  private:
   static constexpr std::size_t packed_bytes_max = 512 - sizeof(Header);
@@ -120,11 +125,21 @@ class Sender final : public SendEnd {
     std::array<std::byte, packed_bytes_max> packed;  // few bytes follow their header: one piece costs the kernel less
     const std::byte* data = nullptr;
     std::size_t bytes = 0;
-    std::size_t done = 0;  // of header and data
-    bool stays = false;    // the data, until all is done
+    std::size_t done = 0;             // of header and data
+    bool stays = false;               // the data, until all is done
+    bool own = false;                 // the data lies in one of our rooms
+    std::uint64_t zero_copy_end = 0;  // the kernel reads the data until its sends before this one are free
     bool is_packed() const noexcept { return data == packed.data(); }
-    bool complete() const noexcept { return done == sizeof(Header) + bytes; }
+    bool whole() const noexcept { return done == sizeof(Header) + bytes; }  // the kernel has it all
   };
+  Slot& slot(std::uint64_t index) noexcept { return slots_[index % limits::headers]; }
+  const Slot& slot(std::uint64_t index) const noexcept { return slots_[index % limits::headers]; }
+  std::size_t socket_of(std::uint64_t index) const noexcept { return index % sockets_.size(); }
+  /// Whether the memory of a whole message is its owner's again.
+  bool free(std::uint64_t index) const noexcept {
+    return zero_copies_[socket_of(index)].free_before(slot(index).zero_copy_end);
+  }
+  void release() noexcept;
   /// What is left: of the header, and of the data.
   static std::array<iovec, 2> rest(Slot& slot) noexcept;
   void enqueue(const std::byte* data, std::size_t bytes, const Signature& signature, MessageFlags flags,
@@ -134,14 +149,17 @@ class Sender final : public SendEnd {
   /// The part of helpers in that: takes in what they have done, hands over what is theirs.  False: a helper has it.
   bool share(std::uint64_t index) noexcept;
   void break_off() noexcept;
-  std::byte* payload(std::uint64_t index) noexcept {
-    return payloads_.get() + index % limits::credits * limits::slot_bytes;
-  }
+  /// The room for the next message that needs one.
+  std::byte* room() noexcept { return rooms_.get() + rooms_taken_ % limits::credits * limits::slot_bytes; }
+  void take_room(Slot& slot) noexcept;
 
   const std::vector<int> sockets_;
   Peer& peer_;
-  std::array<Slot, limits::credits> slots_;
-  std::unique_ptr<std::byte[]> payloads_;
+  std::vector<ZeroCopy> zero_copies_;
+  std::array<Slot, limits::headers> slots_;
+  std::unique_ptr<std::byte[]> rooms_;
+  std::uint64_t rooms_taken_ = 0;
+  std::uint64_t rooms_free_ = limits::credits;  // behind the last one that may be taken
   std::uint64_t sent_ = 0;
   std::uint64_t released_ = 0;
   bool broken_ = false;  // takes nothing more

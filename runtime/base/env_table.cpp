@@ -21,6 +21,9 @@ constexpr Variable rows[] = {
     {"RONDO_TCP_CONGESTION", "text", "",
      "Congestion control of data sockets over TCP, one of net.ipv4.tcp_allowed_congestion_control.  Unset: the "
      "system's, but reno in place of bbr and cubic where a round trip takes less than 1 ms."},
+    {"RONDO_TCP_ZEROCOPY", "one of off|auto|always", "off",
+     "Whether the kernel sends messages of 32 KiB and more from where they are (MSG_ZEROCOPY).  auto: until it says of "
+     "a socket that it has copied all the same, as it does within a host.  Without NCCL_SOCKET_NTHREADS's helpers."},
     {"RONDO_DETERMINISTIC", "bool", "0",
      "1: reduce every element from rank 0 to rank n-1 in order, whatever the size and the transport."},
     {"RONDO_TUNE_FILE", "file", "",

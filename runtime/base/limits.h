@@ -36,9 +36,10 @@ inline constexpr int sockets_per_link_max = 64;
 inline constexpr int socket_threads_max = 16;               // of NCCL_SOCKET_NTHREADS, the calling thread among them
 inline constexpr std::uint32_t short_way_us = 1000;         // there and back: Reno suits it better than BBR and CUBIC
 inline constexpr std::size_t helped_bytes_min = 32 * 1024;  // left of a message for helpers to be asked
-inline constexpr int errands_of_helper_max = 1024;          // sockets' directions; those beyond are the caller's
-inline constexpr std::size_t wakeups_max = 128;             // sockets that a waiting call sleeps on; if more, it naps
-inline constexpr int stream_end_timeout_ms = 1000;          // between the end of a peer's streams and the news of it
+inline constexpr std::size_t zero_copy_bytes_min = 32 * 1024;  // of a message that the kernel is to send in place
+inline constexpr int errands_of_helper_max = 1024;             // sockets' directions; those beyond are the caller's
+inline constexpr std::size_t wakeups_max = 128;     // sockets that a waiting call sleeps on; if more, it naps
+inline constexpr int stream_end_timeout_ms = 1000;  // between the end of a peer's streams and the news of it
 
 // Descriptors (`ulimit -n`).  A process: its control thread's, however much it communicates.  A communicator: for each
 // line of the tree of news (to a parent and to tree_fanout children) a channel and the other process; for each peer

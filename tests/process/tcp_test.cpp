@@ -2,6 +2,7 @@
 // products, deaths and usage tests run over TCP as they are (see meson.build).
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
@@ -127,6 +128,34 @@ TEST_CASE("128 MiB over TCP") {
     });
     REQUIRE(trouble == "");
   }
+}
+
+TEST_CASE("what was sent without a copy may be overwritten when the call returns") {
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+    set_tcp("2", "1");
+    ::setenv("RONDO_TCP_ZEROCOPY", "always", 1);
+    ::setenv("NCCL_DEBUG_SUBSYS", "NET", 1);
+    const Log log(rank);
+    const ncclComm_t comm = meeting->join(0, rank, 2);
+    std::vector<int> out(1 << 20), in(out.size());
+    for (int call = 0; call < 8; ++call) {
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = call * 1000 + rank + static_cast<int>(i);
+      expect_success(ncclAlltoAll(out.data(), in.data(), out.size() / 2, ncclInt32, comm, nullptr), "ncclAlltoAll");
+      std::fill(out.begin(), out.end(), -1);
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        const int from = i < in.size() / 2 ? 0 : 1;
+        const auto place = static_cast<int>(i % (in.size() / 2) + static_cast<std::size_t>(rank) * in.size() / 2);
+        if (in[i] != call * 1000 + from + place) throw std::runtime_error("element " + std::to_string(i) + " is wrong");
+      }
+      exact_sum(comm, rank, 2, 1 << 18);
+    }
+    expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+    expect(log.text().find(" sends without a copy, of which") != std::string::npos,
+           "the count of them in " + log.text());
+    expect(log.text().find(" 0 sends without a copy") == std::string::npos, "some were");
+  });
+  REQUIRE(trouble == "");
 }
 
 TEST_CASE("several sockets a link, and the descriptors they take and give back") {
