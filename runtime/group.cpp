@@ -123,7 +123,8 @@ struct Collected {
   std::vector<std::function<ncclResult_t()>> starts;
   std::vector<std::function<ncclResult_t()>> ends;
 };
-thread_local Collected collected;
+// Every call of a group asks for it.
+thread_local Collected collected __attribute__((tls_model("initial-exec")));
 
 ncclResult_t first_failure(ncclResult_t first, ncclResult_t next) noexcept {
   if (first == ncclSuccess || (first == ncclInProgress && next != ncclSuccess)) return next;

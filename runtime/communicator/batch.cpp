@@ -291,9 +291,45 @@ bool run_again(CommunicatorImpl& communicator, const Call& call, std::uint64_t t
   return true;
 }
 
+/// Messages of an exchange that need no room of a batch's.
+constexpr std::size_t exchanged_max = 4;
+
+/// A few messages of one communicator, each the only one of its pair and direction, all like earlier ones: the path of
+/// small exchanges.  False: take the other one.
+bool exchange_again(std::span<const PendingCall> calls, Status& status) noexcept {
+  if (calls.size() > exchanged_max) return false;
+  CommunicatorImpl& communicator = impl(*calls.front().communicator);
+  if (!communicator.has_turn(calls.front().turn) || !communicator.siblings().empty()) return false;
+  if (!communicator.status().ok()) return false;
+  Execution executions[exchanged_max];
+  PreparedRun* runs[exchanged_max];
+  const Supervision supervision = communicator.supervision();
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const Call& call = calls[i].call;
+    if (calls[i].communicator != &communicator || call.kind != CollectiveKind::send_recv) return false;
+    runs[i] = communicator.find_run(call);
+    if (runs[i] == nullptr || std::find(runs, runs + i, runs[i]) != runs + i) return false;
+  }
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    communicator.begin(*runs[i], calls[i].call, {.alone = calls.size() == 1, .owns_ends = true});
+    executions[i] = {&runs[i]->run, supervision, nullptr, {}};
+  }
+  Waiter waiter(communicator.wait_style(), communicator.doorbell(), communicator.patience());
+  execute(std::span(executions, calls.size()), waiter);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (executions[i].status.ok()) [[likely]]
+      continue;
+    communicator.fail(runs[i]->run, executions[i].status);
+    status = communicator.status();
+  }
+  communicator.end_turns(calls.size());
+  return true;
+}
+
 }  // namespace
 
 Status run_calls(std::span<const PendingCall> calls, Patience patience) noexcept {
+  if (Status status; patience == Patience::caller && exchange_again(calls, status)) return status;
   thread_local Room room;
   return run_batch(room, calls, patience);
 }
