@@ -331,6 +331,11 @@ bool Run::advance(StrandState& s) noexcept {
   return next(s);
 }
 
+/// Whether this call lends memory that may have to be copied by the kernel.
+bool Run::offers(SendEnd& link, const std::byte* source, const std::byte* reply, std::size_t bytes) const noexcept {
+  return a_.by_address || (link.can_lend(source, bytes) && (reply == nullptr || link.can_lend(reply, bytes)));
+}
+
 /// Offers the source range to every destination, or copies it where the offer is declined.
 bool Run::lend(StrandState& s, const BoundStep& step, const Piece& source, const Piece& target) noexcept {
   const std::size_t bytes = source.bytes * static_cast<std::size_t>(source.segments);
@@ -343,7 +348,8 @@ bool Run::lend(StrandState& s, const BoundStep& step, const Piece& source, const
   const bool raw = sends_raw(step);
   const bool may_send_from = source.segments == 1 && !step.finish && raw == step.reads_raw;
   for (const Destination& to : step.to) {
-    if (may_lend && to.link->lend(from, reply, bytes, a_.signature, {step.reads_raw, reply != nullptr})) {
+    if (may_lend && offers(*to.link, from, reply, bytes) &&
+        to.link->lend(from, reply, bytes, a_.signature, {step.reads_raw, reply != nullptr})) {
       s.lent_until[to.index] = to.link->sent();
       continue;
     }

@@ -124,6 +124,7 @@ struct RunArguments {
   ReduceFunction reduce = nullptr;
   Signature signature;
   bool may_lend = true;    // false where the pre-operator differs by rank
+  bool by_address = true;  // memory that its receiver has not mapped is lent, too
   bool alone = true;       // no other run of this communicator is under way in this thread
   bool owns_ends = false;  // or none that uses the same ends
   bool continues = false;  // after a call of one message to or from the same peer, which had `followed` set
@@ -211,6 +212,7 @@ class Run {
   bool advance(StrandState& s) noexcept;
   bool sends_raw(const BoundStep& step) const noexcept;
   bool lend(StrandState& s, const BoundStep& step, const plan::Piece& source, const plan::Piece& target) noexcept;
+  bool offers(SendEnd& link, const std::byte* source, const std::byte* reply, std::size_t bytes) const noexcept;
   bool settle(StrandState& s, std::span<const Destination> to) noexcept;
   bool acquire(StrandState& s) noexcept;
   bool next(StrandState& s) noexcept;

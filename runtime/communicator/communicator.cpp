@@ -232,6 +232,7 @@ void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::spa
                  static_cast<std::uint8_t>(call.op),
                  static_cast<std::uint8_t>(call.root)};
   a.may_lend = call.op != Operator::premul_sum;
+  a.by_address = call.kind != CollectiveKind::all_reduce || ranks() <= 2 || style_ == WaitStyle::spin;
   prepared.call = call;
   prepared.laid_out = true;
 }

@@ -70,6 +70,7 @@ TEST_CASE("All ranks lend or all copy, however each begins") {
     call.type = static_cast<DataType>(random.below(rondo::data_type_count));
     call.op = static_cast<Operator>(random.below(rondo::operator_count));
     call.in_place = random.percent(50);
+    call.by_address = random.percent(50);
     if (call.op == Operator::sum && random.percent(50)) call.values = Values::rounding;
     call.count = 2048 / rondo::element_bytes(call.type) + random.below(2000);
     while (random.percent(40)) scene.calls.push_back(scene.calls[0]);  // under way at once

@@ -115,6 +115,7 @@ class Play {
                    static_cast<std::uint8_t>(call.op),
                    static_cast<std::uint8_t>(call.root)};
     a.may_lend = call.op != Operator::premul_sum;
+    a.by_address = call.by_address;
     a.alone = scene_.calls.size() == 1;
     part->run_endings.resize(static_cast<std::size_t>(call.shares));
     for (int share = 0; share < call.shares; ++share) {

@@ -33,6 +33,7 @@ struct Call {
   bool in_place = false;
   Values values = Values::exact;
   rondo::plan::Cut cut;
+  bool by_address = true;
   int stripes = 1;  // on lanes of their own
   int shares = 1;   // runs that walk the call's strands
 };
