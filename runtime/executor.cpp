@@ -51,6 +51,7 @@ void Run::start() {
   }
   if (strands_.size() < mine_.size()) strands_.resize(mine_.size());
   strands_left_ = mine_.size();
+  steps_walked_ = 0;
   for (std::size_t i = 0; i < strands_left_; ++i) {
     StrandState& s = strands_[i];
     s.strand = &mine_[i];
@@ -400,6 +401,7 @@ bool Run::settle(StrandState& s, std::span<const Destination> to) noexcept {
   if (++s.step < s.strand->steps.size()) return true;
   s.step = 0;
   s.tile += static_cast<std::uint64_t>(program_->shape().stripes);
+  steps_walked_ += s.strand->steps.size();
   return true;
 }
 

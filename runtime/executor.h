@@ -165,6 +165,8 @@ class Run {
   /// For a thread that has nothing else to do: does a part of what brings releases that the run waits for.
   bool help() noexcept;
   bool done() const noexcept { return strands_left_ == 0; }
+  /// Since start(); those of a tile count at its end.
+  std::uint64_t steps_walked() const noexcept { return steps_walked_; }
   bool polled() const noexcept { return program_->polled(); }
   const Status& status() const noexcept { return status_; }  // not ok: the run is over and its links are unusable
   const Mismatch& mismatch() const noexcept { return mismatch_; }
@@ -236,6 +238,7 @@ class Run {
   int element_shift_ = 0;  // elements are 1 << this bytes: a division a slice would cost as much as the links
   std::vector<StrandState> strands_;
   std::size_t strands_left_ = 0;
+  std::uint64_t steps_walked_ = 0;
   unsigned looks_ = 0;  // in vain, since something moved
   std::vector<Source> sources_;
   std::vector<std::byte*> targets_;

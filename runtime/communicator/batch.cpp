@@ -5,6 +5,7 @@
 
 #include "base/threads.h"
 #include "communicator/impl.h"
+#include "communicator/shares.h"
 
 namespace rondo {
 namespace {
@@ -17,6 +18,7 @@ struct Member {
   std::uint64_t turns = 0;  // its calls
   std::size_t collectives = 0;
   std::size_t parts = 0;  // runs
+  bool shared = false;    // with helpers
 };
 
 constexpr std::uint32_t none = ~0u;
@@ -92,8 +94,10 @@ struct Room {
   std::vector<Part> parts;
   std::vector<Execution> executions;     // one a part
   std::vector<std::uint32_t> following;  // one a call
+  Shares shares;                         // helpers'
 
   void clear() noexcept {
+    shares.clear();
     members.clear();
     parts.clear();
     executions.clear();
@@ -177,6 +181,7 @@ void take_up(Room& room, std::span<const PendingCall> calls) {
     }
     Member& member = room.members[at];
     ++member.turns;
+    member.shared = member.shared || communicator.shares(calls[i].call);
     const bool message = calls[i].call.kind == CollectiveKind::send_recv;
     if (message && communicator.status().ok()) {
       std::size_t& mark = communicator.mark_of(calls[i].call);  // perhaps of a batch before
@@ -207,6 +212,7 @@ void begin(Room& room) {
     const Member& member = room.member(*part.communicator);
     part.place.alone = member.parts == 1;
     part.place.owns_ends = member.parts == 1 || member.collectives == 0;
+    part.place.shared = member.shared && part.is_collective();
   }
   if (room.parts.size() > 1) {
     for (std::size_t i = 0; i < room.parts.size(); ++i) {
@@ -225,6 +231,7 @@ void begin(Room& room) {
     if (execution.status = part.communicator->status(); !execution.status.ok()) continue;
     guard(*part.communicator, execution.status, [&] {
       part.begin([&] { return ranks_among(room.members, *part.communicator); });
+      if (part.place.shared) room.shares.add(*part.communicator, *part.prepared);
       execution.run = &part.prepared->run;
       if (part.place.followed) execution.feed = &part;
     });
@@ -243,14 +250,20 @@ Status run_batch(Room& room, std::span<const PendingCall> calls, Patience patien
     if (watched) room.executions[i].supervision.watch = &watch;
   }
   Waiter waiter(style_of(room, patience), control::doorbell(), wait);
+  room.shares.give(style_of(room, patience));
   execute(room.executions, waiter);
   Status first;
   for (std::size_t i = 0; i < room.parts.size(); ++i) {
     const Part& part = room.parts[i];
     const Status status = room.executions[i].status;
+    if (part.place.shared && part.prepared != nullptr) {
+      part.communicator->count_steps(part.prepared->run.steps_walked());
+    }
     if (!status.ok() && part.prepared != nullptr) part.communicator->fail(part.prepared->run, status);
     if (first.ok() && !status.ok()) first = part.communicator->status();
   }
+  room.shares.finish(waiter);
+  if (first.ok()) first = room.shares.first_failure();
   for (const Member& member : room.members) member.communicator->end_turns(member.turns);
   return first;
 }
@@ -273,7 +286,7 @@ Status run_batch(Room& room, std::span<const PendingCall> calls, Patience patien
 bool run_again(CommunicatorImpl& communicator, const Call& call, std::uint64_t turn, Status& status) noexcept {
   if (!communicator.has_turn(turn)) return false;
   PreparedRun* const prepared = communicator.find_run(call);
-  if (prepared == nullptr || !communicator.status().ok()) return false;
+  if (prepared == nullptr || prepared->shared || !communicator.status().ok()) return false;
   communicator.begin(*prepared, call, {});
   Execution execution{&prepared->run, communicator.supervision(), nullptr, {}};
   Waiter waiter(communicator.wait_style(), communicator.doorbell(), communicator.patience());

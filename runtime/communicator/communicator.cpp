@@ -20,8 +20,12 @@ using control::Deadline;
 constexpr int ranks_listed_max = 16;  // in the log
 constexpr int news_wait_ms = 1000;
 
-/// Whether every rank of this host has a CPU to itself: then waiting callers may spin.
-bool cpu_for_each(const control::Membership& membership) {
+/// The CPUs that ranks of this host may use, and those ranks.
+struct Host {
+  int cpus = 0;
+  int ranks = 0;
+};
+Host host_of(const control::Membership& membership) {
   cpu_set_t all;
   CPU_ZERO(&all);
   int here = 0;
@@ -31,7 +35,18 @@ bool cpu_for_each(const control::Membership& membership) {
     cpu_set_t set;
     if (::sched_getaffinity(static_cast<pid_t>(member.pid), sizeof set, &set) == 0) CPU_OR(&all, &all, &set);
   }
-  return CPU_COUNT(&all) >= here;
+  return {CPU_COUNT(&all), here};
+}
+
+/// Callers may spin where every rank of this host has a CPU for each of its threads.
+WaitStyle style_on(const Host& host, int threads) {
+  return host.cpus >= host.ranks * threads ? WaitStyle::spin : WaitStyle::yield;
+}
+
+int threads_of(const LanePolicy& lanes, const control::Membership& membership) {
+  if (lanes.lanes == 1) return 1;
+  const Host host = host_of(membership);
+  return lanes.threads_on(host.cpus, host.ranks);
 }
 
 /// "shm, else tcp"
@@ -81,10 +96,34 @@ CommunicatorImpl::CommunicatorImpl(const control::Membership& membership, Parts 
       lanes_(parts.lanes),
       peers_(membership, std::move(parts.transports), std::move(parts.policy), deadline),
       patience_(std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000))),
-      style_(cpu_for_each(membership) ? WaitStyle::spin : WaitStyle::yield),
+      threads_(threads_of(lanes_, membership)),
+      style_(style_on(host_of(membership), threads_)),
       name_(options.name),
       doorbell_(control::doorbell()) {
   if (log::enabled(log::Subsystem::init)) announce();
+}
+
+CommunicatorImpl::~CommunicatorImpl() {
+  (void)finalize();
+  if (lane_helpers_ == nullptr || control::ForkGuard::forked() || !log::enabled(log::Subsystem::coll)) return;
+  for (int i = 0; i < lane_helpers_->count(); ++i) {
+    const LaneHelpers::Counts counts = lane_helpers_->counts(i);
+    log::info(log::Subsystem::coll, "lane helper " + std::to_string(i + 1) + " walked " +
+                                        std::to_string(counts.pieces) + " shares of " + std::to_string(counts.steps) +
+                                        " steps");
+  }
+  log::info(log::Subsystem::coll, "calling threads walked " + std::to_string(steps_walked_) + " steps, and took back " +
+                                      std::to_string(lane_helpers_->taken_back()) + " shares from lane helpers");
+}
+
+void CommunicatorImpl::begin_others(PreparedRun& prepared) noexcept {
+  const RunArguments& a = prepared.run.arguments();
+  int share = 0;
+  for (const auto& run : prepared.others) {
+    run->arguments() = a;
+    run->arguments().share = ++share;
+    run->start();
+  }
 }
 
 std::string CommunicatorImpl::failure_sentence() const {
@@ -207,6 +246,10 @@ void CommunicatorImpl::want_links(const Call& call) {
 
 void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::span<const int> together) {
   prepared.laid_out = false;  // stays so if anything below throws
+  prepared.shared = shares(call);
+  if (prepared.shared && lane_helpers_ == nullptr) lane_helpers_ = std::make_unique<LaneHelpers>(threads_ - 1);
+  const std::size_t others = call.kind == CollectiveKind::send_recv ? 0 : static_cast<std::size_t>(threads_) - 1;
+  while (prepared.others.size() < others) prepared.others.push_back(std::make_unique<Run>());
   const Blueprint blueprint = choose(call);
   if (blueprint.schedule != nullptr && log::enabled(log::Subsystem::tuning)) {
     log::info(log::Subsystem::tuning, std::string(plan::name(call.kind)) + " of " + std::to_string(bytes_of(call)) +
@@ -294,7 +337,7 @@ const Program& CommunicatorImpl::bind(const Blueprint& blueprint, const Call& ca
   const plan::Collective collective{call.kind, ranks(), message ? 1 : blueprint.schedule->blocks(topology_), call.root,
                                     message ? call.peer : 0};
   const int widest = message ? 1 : blueprint.schedule->widest(topology_);
-  auto program = std::make_unique<Program>(collective, plan, widest, peers_);
+  auto program = std::make_unique<Program>(collective, plan, widest, peers_, threads_);
   return *programs_.emplace(blueprint.key, std::move(program)).first->second;
 }
 

@@ -17,6 +17,7 @@
 
 #include "communicator.h"
 #include "communicator/choice.h"
+#include "communicator/lane_helpers.h"
 #include "communicator/make.h"
 #include "communicator/peers.h"
 #include "communicator/prepared.h"
@@ -32,13 +33,14 @@ struct Place {
   bool owns_ends = false;
   bool continues = false;
   bool followed = false;
+  bool shared = false;  // with helpers
 };
 
 class CommunicatorImpl final : public Communicator {
  public:
   CommunicatorImpl(const control::Membership& membership, Parts parts, const Options& options,
                    control::Deadline deadline);
-  ~CommunicatorImpl() override { (void)finalize(); }
+  ~CommunicatorImpl() override;
 
   int rank() const noexcept override { return peers_.rank(); }
   int ranks() const noexcept override { return peers_.ranks(); }
@@ -112,8 +114,20 @@ class CommunicatorImpl final : public Communicator {
     a.owns_ends = place.owns_ends;
     a.continues = place.continues;
     a.followed = place.followed;
+    a.share = place.shared ? 0 : RunArguments::whole;
     prepared.run.start();
+    if (place.shared) [[unlikely]]
+      begin_others(prepared);
   }
+
+  /// Whether helpers are to walk lanes of a call; of a batch that has such a call, lanes of all its collectives.
+  bool shares(const Call& call) const noexcept {
+    return threads_ > 1 && call.kind != CollectiveKind::send_recv && bytes_of(call) >= lanes_.bytes_min;
+  }
+  /// None before the first such call is laid out.
+  LaneHelpers* lane_helpers() const noexcept { return lane_helpers_.get(); }
+  /// Counts what the calling thread did of such a batch.
+  void count_steps(std::uint64_t steps) noexcept { steps_walked_ += steps; }
 
   /// Turns the failure of a run into the communicator's, with a sentence.
   void fail(const Run& run, Status status) noexcept;
@@ -136,6 +150,9 @@ class CommunicatorImpl final : public Communicator {
       return collectives_++;
     return messages_of(call).begun++;
   }
+
+  /// Starts the shares of a call that are not the calling thread's.
+  void begin_others(PreparedRun& prepared) noexcept;
 
   /// Once per communicator: what was agreed and what it will use.
   void announce() const;
@@ -169,6 +186,7 @@ class CommunicatorImpl final : public Communicator {
   const LanePolicy lanes_;
   Peers peers_;
   const std::chrono::nanoseconds patience_;
+  const int threads_;  // that walk lanes
   const WaitStyle style_;
   const std::string name_;
   Doorbell& doorbell_;
@@ -182,6 +200,8 @@ class CommunicatorImpl final : public Communicator {
   std::vector<std::unique_ptr<PreparedRun>> runs_;  // of collectives in a group
   RecentRuns recent_;                               // of collectives alone
   std::map<ProgramKey, std::unique_ptr<Program>> programs_;
+  std::unique_ptr<LaneHelpers> lane_helpers_;
+  std::uint64_t steps_walked_ = 0;
   std::uint32_t collectives_ = 0;                                                                  // begun
   std::vector<std::array<Messages, 2>> messages_ = std::vector<std::array<Messages, 2>>(ranks());  // to, from
 

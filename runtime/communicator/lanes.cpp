@@ -17,7 +17,12 @@ LanePolicy LanePolicy::from_environment() {
   LanePolicy policy;
   policy.lanes = static_cast<int>(std::clamp<std::int64_t>(std::min(least, most), 1, limits::lanes_max));
   policy.bytes_min = static_cast<std::uint64_t>(env::integer("RONDO_LANE_BYTES", 1, std::int64_t{1} << 40));
+  policy.threads = static_cast<int>(env::integer("RONDO_NTHREADS", 0, limits::lanes_max));
   return policy;
+}
+
+int LanePolicy::threads_on(int cpus, int ranks) const noexcept {
+  return std::clamp(threads > 0 ? threads : cpus / std::max(ranks, 1), 1, lanes);
 }
 
 std::string LanePolicy::settings() const {

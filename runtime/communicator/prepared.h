@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "base/limits.h"
@@ -17,6 +18,8 @@ struct PreparedRun {
   Call call;
   std::vector<std::byte> scratch;
   Run run;
+  std::vector<std::unique_ptr<Run>> others;  // of the same call, for helpers: a share each
+  bool shared = false;                       // helpers are asked for this call
   bool serves(const Call& next) const noexcept {
     return laid_out && call.kind == next.kind && call.count == next.count && call.type == next.type &&
            call.op == next.op && call.root == next.root && call.peer == next.peer && call.receives == next.receives;

@@ -41,6 +41,21 @@ struct Part {
   Ending ending;  // of all
 };
 
+/// Steps that all shares of a call walked; and those of its strands, each once for each of its tiles.
+std::uint64_t steps_walked(const Part& part) {
+  std::uint64_t steps = 0;
+  for (const auto& run : part.runs) steps += run->steps_walked();
+  return steps;
+}
+std::uint64_t steps_planned(const Part& part) {
+  std::uint64_t steps = 0;
+  const auto apart = static_cast<std::uint64_t>(part.call.stripes);
+  for (const rondo::BoundStrand& strand : part.program->strands()) {
+    steps += (part.layout.tiles() - strand.first_tile + apart - 1) / apart * strand.steps.size();
+  }
+  return steps;
+}
+
 class Play {
  public:
   explicit Play(const Scene& scene)
@@ -238,6 +253,11 @@ class Play {
     for (int rank = 0; rank < scene_.ranks; ++rank) {
       Part& part = *parts_[rank][index];
       const std::string who = "rank " + std::to_string(rank) + ", call " + std::to_string(index) + ": ";
+      const bool one_program =
+          call.lending == nullptr && part.layout.tiles() >= static_cast<std::uint64_t>(call.stripes);
+      if (part.ending.status.ok() && one_program && steps_walked(part) != steps_planned(part)) {
+        return fail(who + std::to_string(steps_walked(part)) + " steps, not " + std::to_string(steps_planned(part)));
+      }
       if (!part.ending.status.ok())
         return fail(who + "failed with code " + std::to_string(int(part.ending.status.code)));
       const std::size_t bytes = part.buffers.out_bytes();

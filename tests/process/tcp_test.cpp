@@ -6,14 +6,12 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/limits.h"
+#include "log.h"
 #include "ranks.h"
 
 namespace rondo::test {
@@ -37,27 +35,6 @@ void set_tcp(const char* sockets, const char* threads) {
   ::setenv("NCCL_NSOCKS_PERTHREAD", sockets, 1);
   ::setenv("NCCL_SOCKET_NTHREADS", threads, 1);
 }
-
-/// What this process logs from now on.
-class Log {
- public:
-  explicit Log(int rank)
-      : path_(std::filesystem::temp_directory_path() /
-              ("rondo-tcp-test-" + std::to_string(::getpid()) + "-" + std::to_string(rank))) {
-    ::setenv("NCCL_DEBUG", "INFO", 1);
-    ::setenv("NCCL_DEBUG_FILE", path_.c_str(), 1);
-  }
-  ~Log() { std::filesystem::remove(path_); }
-  Log(const Log&) = delete;
-  Log& operator=(const Log&) = delete;
-  std::string text() const {
-    std::ifstream file(path_);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-
- private:
-  const std::filesystem::path path_;
-};
 
 /// The transport of the link to a peer, as INFO tells it; "" where there is none.
 std::string transport_to(int peer, const std::string& log) {
@@ -181,27 +158,6 @@ TEST_CASE("several sockets a link, and the descriptors they take and give back")
     meeting->barrier(2, passed);
   });
   REQUIRE(trouble == "");
-}
-
-/// The threads of this process whose names begin so.
-int threads_named(const std::string& name) {
-  int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::ifstream file(entry.path() / "comm");
-    std::string comm;
-    count += std::getline(file, comm) && comm.starts_with(name) ? 1 : 0;
-  }
-  return count;
-}
-
-/// The numbers before `word` in a log.
-std::vector<long> numbers_before(const std::string& word, const std::string& log) {
-  std::vector<long> numbers;
-  for (auto at = log.find(word); at != std::string::npos; at = log.find(word, at + 1)) {
-    const auto begin = log.find_last_not_of("0123456789", at - 2) + 1;
-    numbers.push_back(std::stol(log.substr(begin, at - begin)));
-  }
-  return numbers;
 }
 
 TEST_CASE("as many threads as NCCL_SOCKET_NTHREADS serve the sockets, and end with the communicator") {
