@@ -38,7 +38,7 @@ inline constexpr std::uint32_t short_way_us = 1000;         // there and back: R
 inline constexpr std::size_t helped_bytes_min = 32 * 1024;  // left of a message for helpers to be asked
 inline constexpr std::size_t zero_copy_bytes_min = 32 * 1024;  // of a message that the kernel is to send in place
 inline constexpr int errands_of_helper_max = 1024;             // sockets' directions; those beyond are the caller's
-inline constexpr std::size_t wakeups_max = 128;     // sockets that a waiting call sleeps on; if more, it naps
+inline constexpr std::size_t wakeups_max = 1024;    // sockets that a waiting call sleeps on; if more, it naps
 inline constexpr int stream_end_timeout_ms = 1000;  // between the end of a peer's streams and the news of it
 
 // Descriptors (`ulimit -n`).  A process: its control thread's, however much it communicates.  A communicator: for each

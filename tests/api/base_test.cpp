@@ -1,5 +1,7 @@
-// The environment registry, the grammar of NCCL_ALGO, near words and system errors.
+// The environment registry, the grammar of NCCL_ALGO, near words, system errors, and what a thread sleeps on.
 #define CATCH_CONFIG_MAIN
+#include <sys/eventfd.h>
+
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdlib>
@@ -7,8 +9,11 @@
 
 #include "base/algorithm_list.h"
 #include "base/closest.h"
+#include "base/descriptor.h"
 #include "base/env.h"
+#include "base/limits.h"
 #include "base/result.h"
+#include "base/wakeups.h"
 #include "tests/setting.h"
 
 namespace {
@@ -34,6 +39,21 @@ std::string sentence_of(Code code, Body&& body) {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
+
+TEST_CASE("a thread sleeps on as many sockets as it has, up to the limit, and the last one wakes it") {
+  const rondo::Descriptor silent(::eventfd(0, EFD_CLOEXEC)), rung(::eventfd(1, EFD_CLOEXEC));
+  rondo::Wakeups wakeups;
+  CHECK_FALSE(wakeups.complete());  // nothing to sleep on
+  for (std::size_t i = 1; i < rondo::limits::wakeups_max; ++i) wakeups.add(silent.get(), POLLIN);
+  wakeups.add(rung.get(), POLLIN);
+  REQUIRE(wakeups.complete());
+  wakeups.sleep(900'000'000);
+  CHECK(wakeups.sockets().back().revents == POLLIN);
+  CHECK(wakeups.sockets().front().revents == 0);
+  wakeups.add(silent.get(), POLLIN);
+  CHECK_FALSE(wakeups.complete());
+  CHECK(wakeups.sockets().size() == rondo::limits::wakeups_max);
+}
 
 TEST_CASE("near words") {
   const std::vector<std::string_view> words = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_ALGO"};
