@@ -24,6 +24,7 @@ struct Call {
   int root = 0;              // send_recv: the sender
   int peer = 0;              // send_recv: the receiver
   bool receives = false;     // send_recv: this rank's side, as both may be one rank
+  std::uint64_t bundle = 0;  // the communicator's (communicator/bundle.h)
 };
 
 class Communicator;

@@ -387,7 +387,9 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 /* ---- Groups: of this thread, may be nested; the outermost End runs all calls together.  A call with a wrong argument
  * fails at once and leaves the group as it was; all other failures are End's.  A thread that calls for several ranks of
  * one communicator must do so in a group, in any order: outside, a blocking call waits for the other ranks' calls.
- * ncclInvalidUsage where no other thread of the process could make them. ---- */
+ * ncclInvalidUsage where no other thread of the process could make them.  Small all-reduces that follow each other in a
+ * group on one queue travel as one, with the bits that each alone would give: all ranks must make the same groups of
+ * them, or RONDO_GROUP_BYTES=0 must be set. ---- */
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 /* Not built yet: ends the group and runs none of its calls. */

@@ -2,7 +2,8 @@
  *
  * A driver defines `run` (one call), `barrier`, `slowest` (the largest of all ranks' times, to rank 0) and calls
  * `measure`.  Sizes are bytes of the larger of what a rank gives and gets, at least one element for each rank's part.
- * all_reduce and broadcast work in place, the others out of place.  sendrecv: each rank sends to the next and receives
+ * all_reduce, grouped and broadcast work in place, the others out of place.  grouped: 64 all-reduces of
+ * neighbouring parts, started at once; size and time are one's.  sendrecv: each rank sends to the next and receives
  * from the one before.  pingpong, stream and window: pairs of ranks, 0 and 1, 2 and 3: there and back; 64 messages one
  * after another; 64 started at once.  The last two end with an answer of one element, and their time is a message's.
  *
@@ -28,13 +29,14 @@ enum Collective {
   scatter,
   alltoall,
   sendrecv,
+  grouped,
   pingpong,
   stream,
   window
 };
-static const char* const collective_names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
-                                               "reduce",     "gather",         "scatter",    "alltoall",
-                                               "sendrecv",   "pingpong",       "stream",     "window"};
+static const char* const collective_names[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce",
+                                               "gather",     "scatter",        "alltoall",   "sendrecv",  "grouped",
+                                               "pingpong",   "stream",         "window"};
 enum { collectives = sizeof collective_names / sizeof *collective_names };
 
 struct Work {
@@ -60,8 +62,10 @@ static int iterations_for(size_t bytes) {
   return bytes <= (8u << 20) ? 20 : 5;
 }
 
-static int many(enum Collective what) { return what == stream || what == window; }
-static int in_place(enum Collective what) { return what == all_reduce || what == broadcast; }
+static int many(enum Collective what) { return what == grouped || what == stream || what == window; }
+static int in_place(enum Collective what) { return what == all_reduce || what == grouped || what == broadcast; }
+/* How many pieces of work a buffer holds. */
+static size_t pieces(enum Collective what) { return what == grouped ? messages : 1; }
 
 /* How many parts a rank gives, and gets. */
 static size_t given(const struct Work* work) {
@@ -74,7 +78,7 @@ static size_t got(const struct Work* work) {
 static float value(int rank, size_t index) { return (float)(rank + 1) + (float)(index % 7); }
 
 static void rewrite(const struct Work* work) {
-  for (size_t i = 0; i < work->count * given(work); ++i) work->source[i] = value(work->rank, i);
+  for (size_t i = 0; i < work->count * given(work) * pieces(work->what); ++i) work->source[i] = value(work->rank, i);
 }
 
 static double time_loop(const struct Work* work, int iterations, int fresh) {
@@ -106,6 +110,7 @@ static float expected(const struct Work* work, size_t i) {
   float sum = 0;
   switch (work->what) {
     case all_reduce:
+    case grouped:
     case reduce:
     case reduce_scatter:
       for (int rank = 0; rank < work->ranks; ++rank) sum += value(rank, work->what == reduce_scatter ? mine + i : i);
@@ -129,8 +134,8 @@ static void verify(const struct Work* work) {
   rewrite(work);
   run(work);
   if ((work->what == reduce || work->what == gather) && work->rank != 0) return;
-  if (many(work->what) && work->rank % 2 == 0) return;
-  for (size_t i = 0; i < work->count * got(work); ++i) {
+  if ((work->what == stream || work->what == window) && work->rank % 2 == 0) return;
+  for (size_t i = 0; i < work->count * got(work) * pieces(work->what); ++i) {
     if (work->target[i] == expected(work, i)) continue;
     fprintf(stderr, "%s: element %zu is %g, not %g\n", collective_names[work->what], i, (double)work->target[i],
             (double)expected(work, i));
@@ -168,7 +173,7 @@ static size_t next_size(const char** sizes) {
   return bytes;
 }
 
-/* `names`: collectives with commas between; each buffer holds `room` bytes. */
+/* `names`: collectives with commas between; each buffer holds `room` bytes, for `grouped` 64 times as many. */
 static void measure(const char* names, const char* sizes, int fresh, int rank, int ranks, float* source,
                     float* target) {
   while (*names) {

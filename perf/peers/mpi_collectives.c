@@ -31,6 +31,16 @@ static void pair(const struct Work* work, int sends, int at_once) {
   MPI_Recv(work->target, answer, MPI_FLOAT, partner, 0, world, MPI_STATUS_IGNORE);
 }
 
+static void together(const struct Work* work) {
+  MPI_Request requests[messages];
+  MPI_Status statuses[messages];
+  for (size_t i = 0; i < messages; ++i) {
+    float* part = work->target + i * work->count;
+    MPI_Iallreduce(MPI_IN_PLACE, part, (int)work->count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &requests[i]);
+  }
+  MPI_Waitall(messages, requests, statuses);
+}
+
 static void run(const struct Work* work) {
   float *source = work->source, *target = work->target;
   const int count = (int)work->count, next = (work->rank + 1) % work->ranks;
@@ -48,6 +58,7 @@ static void run(const struct Work* work) {
     case sendrecv:
       MPI_Sendrecv(source, count, MPI_FLOAT, next, 0, target, count, MPI_FLOAT, before, 0, world, MPI_STATUS_IGNORE);
       break;
+    case grouped: together(work); break;
     case pingpong: pair(work, 1, 0); break;
     case stream: pair(work, messages, 0); break;
     case window: pair(work, messages, 1); break;
@@ -67,7 +78,7 @@ int main(int argument_count, char** arguments) {
   MPI_Init(&argument_count, &arguments);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const size_t bytes = room(arguments[2], ranks);
+  const size_t bytes = room(arguments[2], ranks) * (strstr(arguments[1], "grouped") ? messages : 1);
   float *source = malloc(bytes), *target = malloc(bytes);
   if (!source || !target) MPI_Abort(MPI_COMM_WORLD, 1);
   measure(arguments[1], arguments[2], strcmp(arguments[3], "fresh") == 0, rank, ranks, source, target);

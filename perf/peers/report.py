@@ -8,7 +8,7 @@ import statistics
 
 OURS = "Rondo"
 COLLECTIVES = ("all_reduce,reduce_scatter,all_gather,broadcast,reduce,gather,scatter,alltoall,sendrecv,"
-               "pingpong,stream,window")
+               "grouped,pingpong,stream,window")
 HEADER = ["collective", "ranks", "data", "bytes", "contender", "round", "time_us"]
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf",
            "#ff7f0e")

@@ -34,6 +34,15 @@ static ncclResult_t pair(const struct Work* work, int sends, int at_once) {
                : ncclSend(work->source, answer, ncclFloat32, partner, communicator, NULL);
 }
 
+static ncclResult_t together(const struct Work* work) {
+  check(ncclGroupStart(), "ncclGroupStart");
+  for (size_t i = 0; i < messages; ++i) {
+    float* part = work->target + i * work->count;
+    check(ncclAllReduce(part, part, work->count, ncclFloat32, ncclSum, communicator, NULL), "ncclAllReduce");
+  }
+  return ncclGroupEnd();
+}
+
 static ncclResult_t call(const struct Work* work) {
   const float* source = work->source;
   float* target = work->target;
@@ -48,6 +57,7 @@ static ncclResult_t call(const struct Work* work) {
     case scatter: return ncclScatter(source, target, count, ncclFloat32, 0, communicator, NULL);
     case alltoall: return ncclAlltoAll(source, target, count, ncclFloat32, communicator, NULL);
     case sendrecv: return exchange(work);
+    case grouped: return together(work);
     case pingpong: return pair(work, 1, 0);
     case stream: return pair(work, messages, 0);
     case window: return pair(work, messages, 1);
@@ -88,7 +98,7 @@ int main(int argument_count, char** arguments) {
   check(rondoCommInitFromEnv(&communicator), "rondoCommInitFromEnv");
   check(ncclCommUserRank(communicator, &rank), "ncclCommUserRank");
   check(ncclCommCount(communicator, &ranks), "ncclCommCount");
-  const size_t bytes = room(arguments[2], ranks);
+  const size_t bytes = room(arguments[2], ranks) * (strstr(arguments[1], "grouped") ? messages : 1);
   const int alloc = strcmp(arguments[4], "alloc") == 0;
   float *source = buffer(bytes, alloc), *target = buffer(bytes, alloc);
   measure(arguments[1], arguments[2], strcmp(arguments[3], "fresh") == 0, rank, ranks, source, target);

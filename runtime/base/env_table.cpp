@@ -26,6 +26,10 @@ constexpr Variable rows[] = {
      "a socket that it has copied all the same, as it does within a host.  Without NCCL_SOCKET_NTHREADS's helpers."},
     {"RONDO_DETERMINISTIC", "bool", "0",
      "1: reduce every element from rank 0 to rank n-1 in order, whatever the size and the transport."},
+    {"RONDO_GROUP_BYTES", "integer", "8192",
+     "All-reduces of one type and operator that follow each other in a group travel as one, up to so many bytes "
+     "together, where one hop serves them.  0: never; then ranks need not make the same groups.  The same on all "
+     "ranks."},
     {"RONDO_TUNE_FILE", "file", "",
      "A table that `rondo tune` wrote: it chooses algorithms where it has rows for the communicator's ranks and "
      "hosts.  The same on all ranks."},

@@ -1,6 +1,7 @@
-// Calls that run together: each collective is a run of its own; messages to one rank, or from it, follow each other in
-// one run, as they would on their link.
+// Calls that run together: each collective is a run of its own, but small all-reduces that follow each other are one
+// (bundle.h); messages to one rank, or from it, follow each other in one run, as they would on their link.
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/threads.h"
@@ -17,13 +18,16 @@ struct Member {
   CommunicatorImpl* communicator = nullptr;
   std::uint64_t turns = 0;  // its calls
   std::size_t collectives = 0;
-  std::size_t parts = 0;  // runs
-  bool shared = false;    // with helpers
+  std::size_t parts = 0;   // runs
+  std::size_t latest = 0;  // the part of its latest collective, where it has any
+  bool shared = false;     // with helpers
 };
 
 constexpr std::uint32_t none = ~0u;
 
-/// A part of a batch: a collective, or all messages to or from one rank.
+std::size_t bytes_of(const Call& call) noexcept { return call.count * element_bytes(call.type); }
+
+/// A part of a batch: a collective, a bundle of small ones, or all messages to or from one rank.
 struct Part final : Feed {
   CommunicatorImpl* communicator = nullptr;
   PreparedRun* prepared = nullptr;  // null: it could not begin
@@ -33,6 +37,7 @@ struct Part final : Feed {
   std::uint32_t last = 0;
   std::uint32_t index = 0;  // among the collectives of its communicator
   Place place;
+  Call whole;  // the first call, or what stands for the bundle
 
   const Call& call(std::uint32_t at) const noexcept { return calls[at].call; }
   bool is_collective() const noexcept { return call(first).kind != CollectiveKind::send_recv; }
@@ -43,19 +48,51 @@ struct Part final : Feed {
     return communicator == next.communicator && own.kind == next.call.kind && own.receives == next.call.receives &&
            own.root == next.call.root && own.peer == next.call.peer;
   }
+  /// Whether a collective may travel with those that are here.
+  bool may_bundle(const Call& next) const noexcept {
+    if (whole.kind != CollectiveKind::all_reduce || next.kind != whole.kind || next.type != whole.type ||
+        next.op != whole.op || next.op == Operator::premul_sum) {
+      return false;
+    }
+    const std::size_t most = communicator->bundle_bytes_max();
+    return next.count <= most && bytes_of(whole) + bytes_of(next) <= most;
+  }
+  void add_to_bundle(std::uint32_t at) noexcept {
+    if (whole.bundle == 0) whole.bundle = bundle::with(0, whole.count);
+    whole.bundle = bundle::with(whole.bundle, call(at).count);
+    whole.count += call(at).count;
+  }
   /// The run that is for its first call.
   PreparedRun& run_of_first() {
-    const Call& own = call(first);
-    return is_collective() ? communicator->collective_run(own, index, place.alone) : communicator->message_run(own);
+    return is_collective() ? communicator->collective_run(whole, index, place.alone) : communicator->message_run(whole);
   }
   /// Starts the run with the first call.  Throws Error.
   template <typename Together>
   void begin(Together&& together) {
     PreparedRun& run = run_of_first();
-    if (!run.serves(call(first))) communicator->lay_out(run, call(first), together());
-    place.followed = following[first] != none;
-    communicator->begin(run, call(first), place);
+    if (!run.serves(whole)) communicator->lay_out(run, whole, together());
+    if (whole.bundle != 0) {
+      gather(run.staging);
+    } else {
+      place.followed = following[first] != none;
+    }
+    communicator->begin(run, whole, place);
     prepared = &run;
+  }
+  void gather(std::vector<std::byte>& staging) {
+    staging.resize(std::max(staging.size(), bytes_of(whole)));
+    whole.in = whole.out = staging.data();
+    std::byte* to = staging.data();
+    for (std::uint32_t at = first; at != none; to += bytes_of(call(at)), at = following[at]) {
+      std::memcpy(to, call(at).in, bytes_of(call(at)));
+    }
+  }
+  /// The results of a bundle, to where they belong.
+  void scatter() const noexcept {
+    const std::byte* from = prepared->staging.data();
+    for (std::uint32_t at = first; at != none; from += bytes_of(call(at)), at = following[at]) {
+      std::memcpy(call(at).out, from, bytes_of(call(at)));
+    }
   }
   bool next(Status& status) noexcept override;
 };
@@ -119,7 +156,7 @@ std::vector<int> ranks_among(std::span<const Member> members, const Communicator
 
 /// Whether nobody ends before all have begun.
 bool needs_all(const Run& run) noexcept {
-  switch (static_cast<CollectiveKind>(run.signature().collective)) {
+  switch (static_cast<CollectiveKind>(run.signature().collective & ~bundle::mark)) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
@@ -193,12 +230,25 @@ void take_up(Room& room, std::span<const PendingCall> calls) {
       }
       mark = room.parts.size();
     }
+    if (!message && member.collectives > 0 && communicator.status().ok()) {
+      Part& part = room.parts[member.latest];
+      if (part.may_bundle(calls[i].call)) {
+        part.add_to_bundle(i);
+        room.following[part.last] = i;
+        part.last = i;
+        continue;
+      }
+    }
     Part part;
     part.communicator = &communicator;
     part.calls = calls.data();
     part.following = room.following.data();
     part.first = part.last = i;
-    if (!message) part.index = static_cast<std::uint32_t>(member.collectives++);
+    part.whole = calls[i].call;
+    if (!message) {
+      part.index = static_cast<std::uint32_t>(member.collectives++);
+      member.latest = room.parts.size();
+    }
     ++member.parts;
     room.parts.push_back(part);
   }
@@ -219,8 +269,7 @@ void begin(Room& room) {
       Part& part = room.parts[i];
       if (!part.communicator->status().ok()) continue;
       guard(*part.communicator, room.executions[i].status, [&] {
-        const Call& call = part.call(part.first);
-        if (!part.run_of_first().serves(call)) part.communicator->want_links(call);
+        if (!part.run_of_first().serves(part.whole)) part.communicator->want_links(part.whole);
       });
     }
   }
@@ -260,6 +309,7 @@ Status run_batch(Room& room, std::span<const PendingCall> calls, Patience patien
       part.communicator->count_steps(part.prepared->run.steps_walked());
     }
     if (!status.ok() && part.prepared != nullptr) part.communicator->fail(part.prepared->run, status);
+    if (status.ok() && part.whole.bundle != 0) part.scatter();
     if (first.ok() && !status.ok()) first = part.communicator->status();
   }
   room.shares.finish(waiter);

@@ -139,7 +139,7 @@ std::uint64_t Chooser::one_shot_bytes_max() const noexcept {
 
 std::string Chooser::settings(const Tuning& tuning) {
   std::string text;
-  for (const char* name : {"NCCL_ALGO", "RONDO_DETERMINISTIC"}) {
+  for (const char* name : {"NCCL_ALGO", "RONDO_DETERMINISTIC", "RONDO_GROUP_BYTES"}) {
     if (const auto value = env::text(name)) text.append(name).append("=").append(*value).append(" ");
   }
   if (!tuning.empty()) text.append("RONDO_TUNE_FILE=").append(std::to_string(tuning.digest())).append(" (its digest) ");

@@ -95,6 +95,7 @@ CommunicatorImpl::CommunicatorImpl(const control::Membership& membership, Parts 
       transports_(names_of(parts)),
       lanes_(parts.lanes),
       peers_(membership, std::move(parts.transports), std::move(parts.policy), deadline),
+      group_bytes_(static_cast<std::size_t>(env::integer("RONDO_GROUP_BYTES", 0, bundle::elements_max))),
       patience_(std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000))),
       threads_(threads_of(lanes_, membership)),
       style_(style_on(host_of(membership), threads_)),
@@ -191,6 +192,9 @@ void CommunicatorImpl::fail(const Run& run, Status status) noexcept {
         if (m.peer < 0) return peers_.fail(status.code, call + ": " + peers_.stranded(status.peer), true);
         std::string theirs = describe_call(m.theirs);
         if (m.theirs == run.signature()) theirs += " in messages of " + plural(m.bytes_found, "byte");
+        if (((m.theirs.collective | run.signature().collective) & bundle::mark) != 0) {
+          theirs += "; all ranks must make the same groups of small all-reduces (or set RONDO_GROUP_BYTES=0)";
+        }
         return peers_.fail(Code::invalid_usage,
                            "calls do not match: " + call + "; " + peers_.describe(m.peer) + ", " + theirs, true);
       }
@@ -268,9 +272,10 @@ void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::spa
   a.scratch = prepared.scratch.data();
   a.reduction = {call.type, call.op, ranks(), 0};
   a.reduce = reducer_.find(call.type, call.op);
-  a.signature = {call.count,
+  const bool bundled = call.bundle != 0;
+  a.signature = {bundled ? call.bundle : call.count,
                  0,
-                 static_cast<std::uint8_t>(call.kind),
+                 static_cast<std::uint8_t>(static_cast<int>(call.kind) | (bundled ? bundle::mark : 0)),
                  static_cast<std::uint8_t>(call.type),
                  static_cast<std::uint8_t>(call.op),
                  static_cast<std::uint8_t>(call.root)};
@@ -287,6 +292,16 @@ Alternative CommunicatorImpl::alternative(Blueprint blueprint, const Call& call,
   const plan::Layout layout(program.shape(), call.count, call.type, blueprint.cut);
   assert(layout.tiles() == 1 && layout.slices() == 1 && layout.scratch_bytes() == 0);
   return {&program, layout};
+}
+
+std::size_t CommunicatorImpl::bundle_bytes_max() noexcept {
+  if (bundle_bytes_max_) return *bundle_bytes_max_;
+  std::size_t bytes = 0;
+  const auto suits = [&](std::size_t size) {
+    return chooser_.choose(CollectiveKind::all_reduce, size).algorithm == plan::Algorithm::one_shot;
+  };
+  while (ranks() > 1 && bytes < group_bytes_ && suits(bytes + 1)) ++bytes;
+  return *(bundle_bytes_max_ = bytes);
 }
 
 std::uint64_t CommunicatorImpl::bytes_of(const Call& call) const noexcept {
@@ -310,7 +325,7 @@ CommunicatorImpl::Blueprint CommunicatorImpl::choose(const Call& call) const {
   blueprint.reason = choice.reason;
   if (choice.lending) blueprint.lending = plan::find(call.kind, *choice.lending);
   // Two programs tell each other apart by the first message, which must be of the whole call.
-  const bool striped = bytes >= lanes_.bytes_min && blueprint.lending == nullptr;
+  const bool striped = bytes >= lanes_.bytes_min && blueprint.lending == nullptr && call.bundle == 0;
   if (striped) blueprint.stripes = std::max(1, lanes_.lanes / blueprint.schedule->lanes);
   blueprint.key = {call.kind, static_cast<int>(choice.algorithm), call.root, blueprint.stripes};
   blueprint.cut = choice.cut;

@@ -1,9 +1,11 @@
 // Calls in words: see describe.h.
 #include "communicator/describe.h"
 
+#include <cstdio>
 #include <string_view>
 
 #include "base/types.h"
+#include "communicator/bundle.h"
 #include "plan/plan.h"
 
 namespace rondo {
@@ -28,6 +30,14 @@ std::string plural(std::uint64_t count, const std::string& noun) {
 }
 
 std::string describe_call(const Signature& s) {
+  if ((s.collective & bundle::mark) != 0) {
+    char digest[16];
+    std::snprintf(digest, sizeof digest, "%08x", bundle::digest(s.count));
+    return "calls from " + std::to_string(s.call) + " on: " + std::to_string(bundle::calls(s.count)) +
+           " all_reduces in a group, of " +
+           plural(bundle::elements(s.count), std::string(type_name(s.type)) + " element") + " in all (" +
+           std::string(operator_name(s.op)) + ", digest of counts " + digest + ")";
+  }
   const plan::Collective collective{static_cast<CollectiveKind>(s.collective)};
   std::string text = "call " + std::to_string(s.call) + ": " + std::string(plan::name(collective.kind)) + " of " +
                      plural(s.count, std::string(type_name(s.type)) + " element");

@@ -2,6 +2,7 @@
 // links, failures become sentences.  batch.cpp: calls that run together.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -9,13 +10,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "communicator.h"
+#include "communicator/bundle.h"
 #include "communicator/choice.h"
 #include "communicator/lane_helpers.h"
 #include "communicator/make.h"
@@ -98,6 +102,10 @@ class CommunicatorImpl final : public Communicator {
   /// A number of the caller's for all messages to or from one rank.
   std::size_t& mark_of(const Call& call) noexcept { return messages_of(call).mark; }
 
+  /// Bytes that all-reduces of a group may have together to travel as one; 0: none do.  Within them every size has the
+  /// schedule that gives the same bits whatever else is reduced with it.
+  std::size_t bundle_bytes_max() noexcept;
+
   /// Starts opening the links that `call` needs.
   void want_links(const Call& call);
   /// Makes a run serve `call`.  `together`: the siblings whose calls this thread makes, too.  Throws Error: no link, no
@@ -147,7 +155,7 @@ class CommunicatorImpl final : public Communicator {
   /// The call's number, the same on all ranks that take part: among collectives, or among the messages of two ranks.
   std::uint32_t number(const Call& call) noexcept {
     if (call.kind != CollectiveKind::send_recv) [[likely]]
-      return collectives_++;
+      return std::exchange(collectives_, collectives_ + std::max(bundle::calls(call.bundle), 1u));
     return messages_of(call).begun++;
   }
 
@@ -185,6 +193,7 @@ class CommunicatorImpl final : public Communicator {
   const std::string transports_;  // in words
   const LanePolicy lanes_;
   Peers peers_;
+  const std::size_t group_bytes_;  // RONDO_GROUP_BYTES
   const std::chrono::nanoseconds patience_;
   const int threads_;  // that walk lanes
   const WaitStyle style_;
@@ -202,6 +211,7 @@ class CommunicatorImpl final : public Communicator {
   std::map<ProgramKey, std::unique_ptr<Program>> programs_;
   std::unique_ptr<LaneHelpers> lane_helpers_;
   std::uint64_t steps_walked_ = 0;
+  std::optional<std::size_t> bundle_bytes_max_;
   std::uint32_t collectives_ = 0;                                                                  // begun
   std::vector<std::array<Messages, 2>> messages_ = std::vector<std::array<Messages, 2>>(ranks());  // to, from
 

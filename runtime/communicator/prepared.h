@@ -17,12 +17,14 @@ struct PreparedRun {
   bool laid_out = false;
   Call call;
   std::vector<std::byte> scratch;
+  std::vector<std::byte> staging;  // of a bundle
   Run run;
   std::vector<std::unique_ptr<Run>> others;  // of the same call, for helpers: a share each
   bool shared = false;                       // helpers are asked for this call
   bool serves(const Call& next) const noexcept {
     return laid_out && call.kind == next.kind && call.count == next.count && call.type == next.type &&
-           call.op == next.op && call.root == next.root && call.peer == next.peer && call.receives == next.receives;
+           call.op == next.op && call.root == next.root && call.peer == next.peer && call.receives == next.receives &&
+           call.bundle == next.bundle;
   }
 };
 
