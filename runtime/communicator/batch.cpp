@@ -309,10 +309,12 @@ Status run_batch(Room& room, std::span<const PendingCall> calls, Patience patien
       part.communicator->count_steps(part.prepared->run.steps_walked());
     }
     if (!status.ok() && part.prepared != nullptr) part.communicator->fail(part.prepared->run, status);
-    if (status.ok() && part.whole.bundle != 0) part.scatter();
     if (first.ok() && !status.ok()) first = part.communicator->status();
   }
   room.shares.finish(waiter);
+  for (std::size_t i = 0; i < room.parts.size(); ++i) {
+    if (room.executions[i].status.ok() && room.parts[i].whole.bundle != 0) room.parts[i].scatter();
+  }
   if (first.ok()) first = room.shares.first_failure();
   for (const Member& member : room.members) member.communicator->end_turns(member.turns);
   return first;
