@@ -401,9 +401,11 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo);
 ncclResult_t ncclMemAlloc(void** ptr, size_t size);
 /* Memory of ncclMemAlloc, or NULL. */
 ncclResult_t ncclMemFree(void* ptr);
-/* Not built yet. */
+/* Costs nothing and changes nothing: memory of ncclMemAlloc is mapped by peers without it, and other memory is never
+ * mapped anew.  The handle is for ncclCommDeregister, and ends with the communicator. */
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle);
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
+/* Not built yet. */
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win, int winFlags);
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
 ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** outUserPtr);

@@ -36,6 +36,12 @@ struct PreMulSum {
   const void* device_scalar = nullptr;  // read when the call runs, instead of `bits`
 };
 
+/// A buffer of ncclCommRegister; its address is the handle.
+struct Registration {
+  const void* buffer = nullptr;
+  std::size_t bytes = 0;
+};
+
 }  // namespace rondo::api
 
 struct ncclComm {
@@ -51,6 +57,7 @@ struct ncclComm {
   std::mutex mutex;                 // guards what follows
   std::string async_sentence;
   std::vector<rondo::api::PreMulSum> operators;
+  std::vector<std::unique_ptr<rondo::api::Registration>> registrations;
 
   ncclComm() = default;
   ncclComm(const ncclComm&) = delete;

@@ -44,8 +44,6 @@ ncclResult_t pncclCommQueryProperties(ncclComm_t, ncclCommProperties_t*) {
   return not_built("ncclCommQueryProperties");
 }
 ncclResult_t pncclSetEncryption(const ncclEncryptionConfig_t*) { return not_built("ncclSetEncryption"); }
-ncclResult_t pncclCommRegister(const ncclComm_t, void*, size_t, void**) { return not_built("ncclCommRegister"); }
-ncclResult_t pncclCommDeregister(const ncclComm_t, void*) { return not_built("ncclCommDeregister"); }
 ncclResult_t pncclCommWindowRegister(ncclComm_t, void*, size_t, ncclWindow_t*, int) {
   return not_built("ncclCommWindowRegister");
 }
@@ -128,8 +126,6 @@ ncclResult_t pncclScatterConfig(const void* sendbuff, void* recvbuff, size_t cou
 [[gnu::weak, gnu::alias("pncclCommMemStats")]] decltype(ncclCommMemStats) ncclCommMemStats;
 [[gnu::weak, gnu::alias("pncclCommQueryProperties")]] decltype(ncclCommQueryProperties) ncclCommQueryProperties;
 [[gnu::weak, gnu::alias("pncclSetEncryption")]] decltype(ncclSetEncryption) ncclSetEncryption;
-[[gnu::weak, gnu::alias("pncclCommRegister")]] decltype(ncclCommRegister) ncclCommRegister;
-[[gnu::weak, gnu::alias("pncclCommDeregister")]] decltype(ncclCommDeregister) ncclCommDeregister;
 [[gnu::weak, gnu::alias("pncclCommWindowRegister")]] decltype(ncclCommWindowRegister) ncclCommWindowRegister;
 [[gnu::weak, gnu::alias("pncclCommWindowDeregister")]] decltype(ncclCommWindowDeregister) ncclCommWindowDeregister;
 [[gnu::weak, gnu::alias("pncclWinGetUserPtr")]] decltype(ncclWinGetUserPtr) ncclWinGetUserPtr;

@@ -377,4 +377,30 @@ TEST_CASE("calls that are not built say so") {
   CHECK(ncclAllReduceConfig(&b, &b, 1, ncclFloat, ncclSum, ranks[0], nullptr, &config) == ncclInvalidUsage);
 }
 
+TEST_CASE("a registered buffer is given back once, to its communicator") {
+  Ranks ranks(2, 2);
+  float plain[4] = {};
+  void* mapped = nullptr;
+  REQUIRE(ncclMemAlloc(&mapped, 64) == ncclSuccess);
+  void* handles[3] = {};
+  CHECK(ncclCommRegister(ranks[0], plain, sizeof plain, &handles[0]) == ncclSuccess);
+  CHECK(ncclCommRegister(ranks[0], plain, sizeof plain, &handles[1]) == ncclSuccess);
+  CHECK(ncclCommRegister(ranks[0], mapped, 64, &handles[2]) == ncclSuccess);
+  for (void* handle : handles) CHECK(handle != nullptr);
+  CHECK(handles[0] != handles[1]);
+  CHECK(ncclCommDeregister(ranks[1], handles[0]) == ncclInvalidArgument);
+  for (void* handle : {handles[0], handles[2]}) CHECK(ncclCommDeregister(ranks[0], handle) == ncclSuccess);
+  CHECK(ncclCommDeregister(ranks[0], handles[0]) == ncclInvalidArgument);
+  CHECK(last_contains("given back before"));
+  CHECK(ncclMemFree(mapped) == ncclSuccess);
+  void* none = plain;
+  CHECK(ncclCommRegister(ranks[0], nullptr, 4, &none) == ncclInvalidArgument);
+  CHECK(none == nullptr);
+  CHECK(ncclCommRegister(ranks[0], plain, 0, &none) == ncclInvalidArgument);
+  CHECK(ncclCommRegister(ranks[0], plain, SIZE_MAX, &none) == ncclInvalidArgument);
+  CHECK(ncclCommRegister(ranks[0], plain, 4, nullptr) == ncclInvalidArgument);
+  CHECK(ncclCommRegister(nullptr, plain, 4, &none) == ncclInvalidArgument);
+  CHECK(ncclCommDeregister(ranks[0], nullptr) == ncclInvalidArgument);
+}
+
 }  // namespace
