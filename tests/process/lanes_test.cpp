@@ -70,7 +70,7 @@ std::vector<float> results(ncclComm_t comm, int rank) {
 }
 
 TEST_CASE("any number of threads gives the bits of one, for every number of ranks, lanes and elements") {
-  for (const char* const algorithm : {"two_shot", "ring", "tree"}) {
+  for (const char* const algorithm : {"one_shot", "two_shot", "ring", "tree"}) {
     for (const int ranks : {2, 3}) {
       const Shared<Meeting> meeting;
       const std::string trouble = run_ranks(Ranks::processes, ranks, [&](int rank) {
