@@ -117,7 +117,7 @@ void Queue::work() noexcept {
 }
 
 void Queue::be_idle() noexcept {
-  if (pushed_ == done_ && !std::exchange(idle_, true)) threads::idle_began();
+  if (pushed_ == done_ && !ending_ && !std::exchange(idle_, true)) threads::idle_began();
 }
 
 void Queue::run_items(Lock& lock, std::uint64_t until, Patience patience) noexcept {

@@ -100,7 +100,8 @@ void idle_ended() noexcept { idle.fetch_sub(1); }
 
 bool only_this_one_acts() noexcept {
   const int others_idle = idle.load();
-  return count_all() == others_idle + 1;
+  const int all = count_all();
+  return all == others_idle + 1 && idle.load() == others_idle;  // else some thread began or ended meanwhile
 }
 
 }  // namespace rondo::threads

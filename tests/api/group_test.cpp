@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "api_fixture.h"
+#include "base/threads.h"
 
 namespace {
 
@@ -377,6 +378,23 @@ TEST_CASE("destroying a queue waits for its calls; afterwards it is unknown") {
   CHECK(rondoStreamDestroy(nullptr) == ncclInvalidArgument);
   CHECK(rondoStreamSynchronize(nullptr) == ncclSuccess);
   CHECK(rondoStreamCreate(nullptr) == ncclInvalidArgument);
+}
+
+TEST_CASE("a queue that ends before its worker begins leaves no thread counted as idle") {
+  std::atomic<bool> over{false};
+  std::thread other([&] {
+    while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  bool alone = false;
+  for (int i = 0; i < 2000 && !alone; ++i) {
+    cudaStream_t queue = nullptr;
+    REQUIRE(rondoStreamCreate(&queue) == ncclSuccess);
+    REQUIRE(rondoStreamDestroy(queue) == ncclSuccess);
+    alone = rondo::threads::only_this_one_acts();
+  }
+  over = true;
+  other.join();
+  CHECK_FALSE(alone);
 }
 
 TEST_CASE("threads have their own groups") {
