@@ -36,11 +36,8 @@ struct PreMulSum {
   const void* device_scalar = nullptr;  // read when the call runs, instead of `bits`
 };
 
-/// A buffer of ncclCommRegister; its address is the handle.
-struct Registration {
-  const void* buffer = nullptr;
-  std::size_t bytes = 0;
-};
+/// Of a buffer of ncclCommRegister; its address is the handle.
+struct Registration {};
 
 }  // namespace rondo::api
 

@@ -23,7 +23,7 @@ ncclResult_t pncclCommRegister(const ncclComm_t comm, void* buff, size_t size, v
       throw Error(Code::invalid_argument, "size is more than memory can hold behind buff");
     }
     const std::lock_guard lock(comm->mutex);
-    comm->registrations.push_back(std::make_unique<api::Registration>(api::Registration{buff, size}));
+    comm->registrations.push_back(std::make_unique<api::Registration>());
     *handle = comm->registrations.back().get();
     return ncclSuccess;
   });

@@ -37,8 +37,7 @@ constexpr Variable rows[] = {
      "Collectives of so many bytes or more use all lanes of NCCL_MIN_NCHANNELS.  The same on all ranks."},
     {"RONDO_NTHREADS", "integer", "0",
      "Threads that walk the lanes of such a call (1 to 16): the calling one, and helpers of each communicator, from "
-     "the "
-     "first such call on.  0: one a lane, as far as its host has CPUs for those of all its ranks."},
+     "the first such call on.  0: one a lane, as far as its host has CPUs for those of all its ranks."},
     {"RONDO_NCCL_VERSION", "integer", "22809",
      "The version that ncclGetVersion reports, as NCCL encodes it: major * 10000 + minor * 100 + patch."},
     // How rondoCommInitFromEnv finds the ranks of its job: docs/launchers.md.

@@ -22,10 +22,13 @@ void Share::give(WaitStyle style) noexcept {
 
 bool Share::take_back() noexcept {
   LaneHelpers* const helpers = communicator_->lane_helpers();
-  return helpers == nullptr || helpers->take_back(number_ - 1);
+  begun_ = helpers != nullptr && !helpers->take_back(number_ - 1);
+  return !begun_;
 }
 
-void Share::await() noexcept { communicator_->lane_helpers()->await(number_ - 1); }
+void Share::await() noexcept {
+  if (begun_) communicator_->lane_helpers()->await(number_ - 1);
+}
 
 std::uint64_t Share::run() noexcept {
   Waiter waiter(style_, communicator_->doorbell(), communicator_->patience());
@@ -70,17 +73,12 @@ void Shares::add(CommunicatorImpl& communicator, PreparedRun& prepared) {
 
 void Shares::finish(Waiter& waiter) noexcept {
   if (shares_.empty()) return;
-  std::vector<Share*> begun;
   for (Share& share : shares_) {
-    if (share.take_back()) {
-      rest_.take_in(share);
-    } else {
-      begun.push_back(&share);
-    }
+    if (share.take_back()) rest_.take_in(share);
   }
   (void)rest_.run(waiter);
   rest_.count_as_callers();
-  for (Share* const share : begun) share->await();
+  for (Share& share : shares_) share.await();
 }
 
 Status Shares::first_failure() const noexcept {

@@ -21,10 +21,10 @@ class Share final : public LaneHelpers::Work {
   }
   void add(CommunicatorImpl& communicator, Run& run);
   void take_in(const Share& other);
-  bool empty() const noexcept { return runs_.empty(); }
 
   /// Gives it to its helper, who waits in this style.
   void give(WaitStyle style) noexcept;
+  /// False: the helper has begun; then await() it.
   bool take_back() noexcept;
   void await() noexcept;
 
@@ -41,7 +41,8 @@ class Share final : public LaneHelpers::Work {
     Run* run = nullptr;
   };
   CommunicatorImpl* communicator_ = nullptr;
-  int number_ = 0;  // of the share: the calling thread's is 0
+  int number_ = 0;      // of the share: the calling thread's is 0
+  bool begun_ = false;  // by its helper
   WaitStyle style_ = WaitStyle::polite;
   std::vector<Walked> runs_;
   std::vector<Execution> executions_;
