@@ -57,6 +57,8 @@ struct Member {
   std::uint64_t host_key = 0;      // equal on one host, or where NCCL_HOSTID is
   std::string listener;            // abstract socket name of its process's control thread
   std::vector<Address> addresses;  // of the same, for other hosts; none where all ranks are on one host
+  std::uint64_t cpus_key = 0;      // equal in ranks of a host that may use the same CPUs
+  std::uint16_t cpus = 0;          // how many the thread that joined may use
 };
 
 /// What every rank knows after joining.

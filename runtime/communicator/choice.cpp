@@ -21,6 +21,12 @@ constexpr std::uint64_t one_shot_bytes_max_of_all = 96 * 1024;
 // Measured: from here on two hops within memory that all ranks map beat one through slots: between two ranks; between
 // more (4 on 2 cores).
 constexpr std::uint64_t lending_bytes_min[] = {2 * 1024, 16 * 1024};
+// Measured, 4 ranks on 2 cores: ranks that share a cache push each other's slots out of it.  Smaller messages stay, but
+// each costs memory that all ranks map a little.
+constexpr std::uint64_t crowded_bytes_min = 2 * 1024 * 1024;
+constexpr std::uint64_t crowded_bytes_many = 64 * 1024 * 1024;
+constexpr std::size_t crowded_slot_bytes[] = {40 * 1024, 28 * 1024};
+constexpr std::size_t crowded_slice_bytes_min = 8 * 1024;
 // Direct schedules link every rank with every other, at 1 MiB a pair that shares memory.  Beyond this many ranks: fewer
 // links.
 constexpr int direct_ranks_max = 16;
@@ -93,8 +99,8 @@ Preferences preferences(CollectiveKind kind, const Situation& s) noexcept {
 
 }  // namespace
 
-Chooser::Chooser(int ranks, int hosts, bool far, Tuning tuning)
-    : ranks_(ranks), hosts_(hosts), far_(far), tuning_(std::move(tuning)) {
+Chooser::Chooser(int ranks, int hosts, bool far, bool crowded, Tuning tuning)
+    : ranks_(ranks), hosts_(hosts), far_(far), crowded_(crowded && hosts == 1 && !far), tuning_(std::move(tuning)) {
   const std::string text = env::text("NCCL_ALGO").value_or("");
   const AlgorithmList list = AlgorithmList::parse(text);
   const bool deterministic = env::integer("RONDO_DETERMINISTIC", 0, 1) != 0;
@@ -146,6 +152,17 @@ std::string Chooser::settings(const Tuning& tuning) {
   return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
+plan::Cut Chooser::cut_of(Algorithm algorithm, std::uint64_t bytes) const noexcept {
+  plan::Cut cut;
+  if (algorithm == Algorithm::one_shot && !far_) {
+    cut.slice_bytes_min = limits::slot_bytes;  // all at once: slots change hands
+  } else if (algorithm == Algorithm::two_shot && crowded_ && ranks_ > 2 && bytes >= crowded_bytes_min) {
+    cut.slot_bytes = crowded_slot_bytes[bytes >= crowded_bytes_many];
+    cut.slice_bytes_min = crowded_slice_bytes_min;
+  }
+  return cut;
+}
+
 Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept {
   if (const auto tuned = tuning_.find(kind, bytes); tuned && allowed(kind, *tuned)) {
     return {*tuned, {}, "RONDO_TUNE_FILE"};
@@ -156,9 +173,8 @@ Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept 
   situation.few_hosts = hosts_ > 1 && one_rank_each && hosts_ <= few_hosts_max;
   for (const Algorithm algorithm : preferences(kind, situation)) {
     if (!allowed(kind, algorithm)) continue;
-    Choice choice{algorithm, {}, "the shipped table"};
+    Choice choice{algorithm, cut_of(algorithm, bytes), "the shipped table"};
     if (algorithm == Algorithm::one_shot && !far_) {
-      choice.cut.slice_bytes_min = limits::slot_bytes;  // all at once: slots change hands
       const bool lends = ranks_ > 1 && bytes >= lending_bytes_min[ranks_ > 2] && allowed(kind, Algorithm::two_shot);
       if (lends) choice.lending = Algorithm::two_shot;
     }

@@ -29,8 +29,9 @@ class Chooser {
  public:
   /// Throws Error(invalid_usage) where NCCL_ALGO allows no algorithm for all that it speaks of, or one that cannot be
   /// deterministic where RONDO_DETERMINISTIC=1 asks for that.
-  /// `far`: for links between hosts, or as slow.  `tuning`: the rows of this communicator's shape.
-  Chooser(int ranks, int hosts, bool far, Tuning tuning = {});
+  /// `far`: for links between hosts, or as slow.  `crowded`: this host has fewer CPUs than ranks; heeded where it is
+  /// the only host, as ranks of others may not know.  `tuning`: the rows of this communicator's shape.
+  Chooser(int ranks, int hosts, bool far, bool crowded, Tuning tuning = {});
   /// What ranks must agree on, in words: the variables above, and the digest of the whole table.
   static std::string settings(const Tuning& tuning);
   /// `bytes`: the larger of what a rank gives and gets.  `kind` must have schedules.
@@ -42,9 +43,11 @@ class Chooser {
   static constexpr int kinds = 9;
   bool allowed(CollectiveKind kind, plan::Algorithm algorithm) const noexcept;
   std::uint64_t one_shot_bytes_max() const noexcept;
+  plan::Cut cut_of(plan::Algorithm algorithm, std::uint64_t bytes) const noexcept;
   int ranks_;
   int hosts_;
   bool far_;
+  bool crowded_;
   Tuning tuning_;
   std::uint32_t allowed_[kinds] = {};  // bit: plan::Algorithm
 };

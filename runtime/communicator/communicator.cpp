@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <thread>
 
 #include "base/env.h"
@@ -20,22 +21,22 @@ using control::Deadline;
 constexpr int ranks_listed_max = 16;  // in the log
 constexpr int news_wait_ms = 1000;
 
-/// The CPUs that ranks of this host may use, and those ranks.
+/// The ranks of this host, and the CPUs that they may use: sets that overlap in part count whole.
 struct Host {
   int cpus = 0;
   int ranks = 0;
+  bool crowded() const noexcept { return cpus < ranks; }
 };
 Host host_of(const control::Membership& membership) {
-  cpu_set_t all;
-  CPU_ZERO(&all);
-  int here = 0;
+  std::map<std::uint64_t, int> sets;
+  Host host;
   for (const control::Member& member : membership.members) {
     if (member.host_key != membership.members[static_cast<std::size_t>(membership.rank)].host_key) continue;
-    ++here;
-    cpu_set_t set;
-    if (::sched_getaffinity(static_cast<pid_t>(member.pid), sizeof set, &set) == 0) CPU_OR(&all, &all, &set);
+    ++host.ranks;
+    sets[member.cpus_key] = member.cpus == 0 ? CPU_SETSIZE : member.cpus;
   }
-  return {CPU_COUNT(&all), here};
+  for (const auto& [key, cpus] : sets) host.cpus += cpus;
+  return host;
 }
 
 /// Callers may spin where every rank of this host has a CPU for each of its threads.
@@ -91,12 +92,14 @@ CommunicatorImpl::CommunicatorImpl(const control::Membership& membership, Parts 
     : reducer_(parts.reducer),
       topology_(topology_of(membership)),
       hosts_(static_cast<int>(topology_.hosts().size())),
-      chooser_(topology_.ranks(), hosts_, parts.policy.far, parts.tuning.of(topology_.ranks(), hosts_)),
+      chooser_(topology_.ranks(), hosts_, parts.policy.far, host_of(membership).crowded(),
+               parts.tuning.of(topology_.ranks(), hosts_)),
       transports_(names_of(parts)),
       lanes_(parts.lanes),
       peers_(membership, std::move(parts.transports), std::move(parts.policy), deadline),
       group_bytes_(static_cast<std::size_t>(env::integer("RONDO_GROUP_BYTES", 0, bundle::elements_max))),
       patience_(std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000))),
+      crowded_(host_of(membership).crowded()),
       threads_(threads_of(lanes_, membership)),
       style_(style_on(host_of(membership), threads_)),
       name_(options.name),
@@ -280,7 +283,7 @@ void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::spa
                  static_cast<std::uint8_t>(call.op),
                  static_cast<std::uint8_t>(call.root)};
   a.may_lend = call.op != Operator::premul_sum;
-  a.by_address = call.kind != CollectiveKind::all_reduce || ranks() <= 2 || style_ == WaitStyle::spin;
+  a.by_address = call.kind != CollectiveKind::all_reduce || ranks() <= 2 || !crowded_;
   prepared.call = call;
   prepared.laid_out = true;
 }

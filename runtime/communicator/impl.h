@@ -195,7 +195,8 @@ class CommunicatorImpl final : public Communicator {
   Peers peers_;
   const std::size_t group_bytes_;  // RONDO_GROUP_BYTES
   const std::chrono::nanoseconds patience_;
-  const int threads_;  // that walk lanes
+  const bool crowded_;  // this host has fewer CPUs than ranks
+  const int threads_;   // that walk lanes
   const WaitStyle style_;
   const std::string name_;
   Doorbell& doorbell_;

@@ -1,6 +1,7 @@
 // Which host a process is on: see host.h.
 #include "control/host.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,6 +26,14 @@ std::string identity() {
 }
 
 }  // namespace
+
+Cpus cpus_of_this_thread() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {};  // more than 1,024 CPUs: as if there were enough
+  const View bytes(reinterpret_cast<const std::byte*>(&set), sizeof set);
+  return {ByteReader(sha256(bytes)).number<std::uint64_t>(), static_cast<std::uint16_t>(CPU_COUNT(&set))};
+}
 
 std::uint64_t host_key() { return ByteReader(sha256(view(identity()))).number<std::uint64_t>(); }
 

@@ -37,9 +37,11 @@ struct Result {
 /// One rank that joins.  Lives on the control thread until `result` is set.
 class Joiner : public std::enable_shared_from_this<Joiner>, private Table::Owner {
  public:
-  Joiner(ControlThread& thread, RootAddress address, int rank, int ranks, Deadline deadline, std::string settings)
+  Joiner(ControlThread& thread, RootAddress address, int rank, int ranks, Deadline deadline, std::string settings,
+         Cpus cpus)
       : thread_(thread),
         address_(std::move(address)),
+        cpus_(cpus),
         settings_(std::move(settings)),
         ranks_(ranks),
         deadline_(deadline),
@@ -56,7 +58,7 @@ class Joiner : public std::enable_shared_from_this<Joiner>, private Table::Owner
     call.key = address_.key();
     call.secret = address_.secret;
     joining::Greeting greeting;
-    greeting.member = {rank_, ::getpid(), host_name(), host_key(), thread_.listener_name(), {}};
+    greeting.member = {rank_, ::getpid(), host_name(), host_key(), thread_.listener_name(), {}, cpus_.key, cpus_.count};
     if (address_.networked()) greeting.member.addresses = thread_.addresses();
     greeting.ranks = static_cast<std::uint32_t>(ranks_);
     greeting.settings = settings_;
@@ -226,6 +228,7 @@ class Joiner : public std::enable_shared_from_this<Joiner>, private Table::Owner
 
   ControlThread& thread_;
   RootAddress address_;
+  Cpus cpus_;
   const std::string settings_;
   const int ranks_;
   Deadline deadline_;
@@ -266,10 +269,12 @@ Membership join(const UniqueId& id, int rank, int ranks, Deadline deadline, cons
   if (rank == 0) check_open_files(ranks);
   RootAddress address = decode(id);
   ControlThread& thread = ControlThread::get();
+  const Cpus cpus = cpus_of_this_thread();
   std::future<Result> future;
   thread.call([&] {
     // Shared by its own handlers; its timer lives and dies on the control thread.
-    const auto joiner = std::make_shared<Joiner>(thread, std::move(address), rank, ranks, bounded(deadline), settings);
+    const auto joiner =
+        std::make_shared<Joiner>(thread, std::move(address), rank, ranks, bounded(deadline), settings, cpus);
     future = joiner->result();
     joiner->start();
   });

@@ -15,6 +15,7 @@ void write(ByteWriter& writer, const Member& member) {
   writer.number(member.addresses.empty() ? std::uint16_t{0} : member.addresses.front().port);
   writer.number(static_cast<std::uint8_t>(member.addresses.size()));
   for (const Address& address : member.addresses) write_ip(writer, address);
+  writer.number(member.cpus_key).number(member.cpus);
 }
 
 Member read_member(ByteReader& reader) {
@@ -27,6 +28,8 @@ Member read_member(ByteReader& reader) {
   const auto port = reader.number<std::uint16_t>();
   const std::size_t count = std::min<std::size_t>(reader.number<std::uint8_t>(), limits::addresses_max);
   for (std::size_t i = 0; i < count; ++i) member.addresses.push_back(read_ip(reader, port));
+  member.cpus_key = reader.number<std::uint64_t>();
+  member.cpus = reader.number<std::uint16_t>();
   return member;
 }
 

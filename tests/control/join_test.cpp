@@ -1,4 +1,5 @@
 // Joining: worlds of many sizes, and every way to get it wrong.
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -44,6 +45,30 @@ TEST_CASE("worlds of 1 to 64 processes join") {
     });
     CHECK(world.trouble() == "");
   }
+}
+
+TEST_CASE("ranks know which of them may use the same CPUs") {
+  World world(4, [](int rank, Board& board) {
+    cpu_set_t all;
+    expect(sched_getaffinity(0, sizeof all, &all) == 0, "the CPUs of this thread");
+    const int cpus = CPU_COUNT(&all);
+    if (rank < 3) {  // ranks 0 and 2 the first, rank 1 the last, rank 3 all
+      int first = 0;
+      while (!CPU_ISSET(first, &all)) ++first;
+      int last = CPU_SETSIZE - 1;
+      while (!CPU_ISSET(last, &all)) --last;
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(rank == 1 ? last : first, &one);
+      expect(sched_setaffinity(0, sizeof one, &one) == 0, "to bind to a CPU");
+    }
+    const std::vector<control::Member> members = join_world(board, rank, 4).members;
+    expect(members[0].cpus == 1 && members[1].cpus == 1 && members[2].cpus == 1 && members[3].cpus == cpus, "how many");
+    expect(members[0].cpus_key == members[2].cpus_key, "the same CPU");
+    expect((members[0].cpus_key == members[1].cpus_key) == (cpus == 1), "other CPUs, if there are others");
+    expect((members[0].cpus_key == members[3].cpus_key) == (cpus == 1), "more CPUs, if there are more");
+  });
+  CHECK(world.trouble() == "");
 }
 
 TEST_CASE("ranks as threads of one process join several communicators at once") {

@@ -75,15 +75,15 @@ TEST_CASE("What is wrong with a table is said with its line") {
 
 TEST_CASE("A table's word counts where NCCL_ALGO and RONDO_DETERMINISTIC allow it") {
   const Tuning tuning = Tuning::parse(table, "the file").of(4, 1);
-  CHECK(chosen(Chooser(4, 1, false), 8) == Algorithm::one_shot);
-  CHECK(chosen(Chooser(4, 1, false, tuning), 8) == Algorithm::star);
-  CHECK(Chooser(4, 1, false, tuning).choose(CollectiveKind::all_reduce, 8).reason == "RONDO_TUNE_FILE");
+  CHECK(chosen(Chooser(4, 1, false, false), 8) == Algorithm::one_shot);
+  CHECK(chosen(Chooser(4, 1, false, false, tuning), 8) == Algorithm::star);
+  CHECK(Chooser(4, 1, false, false, tuning).choose(CollectiveKind::all_reduce, 8).reason == "RONDO_TUNE_FILE");
   {
     const Setting algo("NCCL_ALGO", "ring");
-    CHECK(chosen(Chooser(4, 1, false, tuning), 8) == Algorithm::ring);
+    CHECK(chosen(Chooser(4, 1, false, false, tuning), 8) == Algorithm::ring);
   }
   const Setting deterministic("RONDO_DETERMINISTIC", "1");
-  const Algorithm fold = chosen(Chooser(4, 1, false, tuning), 1 << 20);
+  const Algorithm fold = chosen(Chooser(4, 1, false, false, tuning), 1 << 20);
   CHECK(plan::find(CollectiveKind::all_reduce, fold)->left_fold);
 }
 
@@ -91,34 +91,50 @@ TEST_CASE("Where another program may be run if all ranks lend") {
   const auto lending = [](const Chooser& chooser, std::uint64_t bytes) {
     return chooser.choose(CollectiveKind::all_reduce, bytes).lending;
   };
-  CHECK_FALSE(lending(Chooser(2, 1, false), 512));
-  CHECK(lending(Chooser(2, 1, false), 4096) == Algorithm::two_shot);
-  CHECK_FALSE(lending(Chooser(4, 1, false), 4096));
-  CHECK(lending(Chooser(4, 1, false), 32 << 10) == Algorithm::two_shot);
-  CHECK_FALSE(lending(Chooser(2, 1, false), 1 << 20));
-  CHECK_FALSE(lending(Chooser(2, 1, true), 4096));
-  CHECK_FALSE(lending(Chooser(1, 1, false), 4096));
+  CHECK_FALSE(lending(Chooser(2, 1, false, false), 512));
+  CHECK(lending(Chooser(2, 1, false, false), 4096) == Algorithm::two_shot);
+  CHECK_FALSE(lending(Chooser(4, 1, false, false), 4096));
+  CHECK(lending(Chooser(4, 1, false, false), 32 << 10) == Algorithm::two_shot);
+  CHECK_FALSE(lending(Chooser(2, 1, false, false), 1 << 20));
+  CHECK_FALSE(lending(Chooser(2, 1, true, false), 4096));
+  CHECK_FALSE(lending(Chooser(1, 1, false, false), 4096));
   const Setting algo("NCCL_ALGO", "one_shot");
-  CHECK_FALSE(lending(Chooser(2, 1, false), 4096));
+  CHECK_FALSE(lending(Chooser(2, 1, false, false), 4096));
 }
 
 TEST_CASE("The shipped table, by ranks, hosts and size") {
-  CHECK(chosen(Chooser(2, 1, false), 8) == Algorithm::one_shot);
-  CHECK(chosen(Chooser(16, 1, false), 1 << 20) == Algorithm::two_shot);
-  CHECK(chosen(Chooser(17, 1, false), 8) == Algorithm::recursive_doubling);
-  CHECK(chosen(Chooser(64, 1, false), 64 << 10) == Algorithm::halving_doubling);
-  CHECK(chosen(Chooser(64, 1, false), 64 << 20) == Algorithm::ring);
-  CHECK(chosen(Chooser(4, 4, true), 64 << 20) == Algorithm::two_shot);
-  CHECK(chosen(Chooser(5, 5, true), 64 << 20) == Algorithm::ring);
-  CHECK(chosen(Chooser(8, 2, true), 8) == Algorithm::one_shot);
-  CHECK(chosen(Chooser(8, 2, true), 64 << 20) == Algorithm::hierarchical);
-  CHECK(chosen(Chooser(64, 8, true), 8) == Algorithm::recursive_doubling);
-  CHECK(chosen(Chooser(4, 1, true), 64 << 20) == Algorithm::ring);  // one host, over TCP
-  for (const std::string& line : Chooser(64, 1, false).describe()) {
+  CHECK(chosen(Chooser(2, 1, false, false), 8) == Algorithm::one_shot);
+  CHECK(chosen(Chooser(16, 1, false, false), 1 << 20) == Algorithm::two_shot);
+  CHECK(chosen(Chooser(17, 1, false, false), 8) == Algorithm::recursive_doubling);
+  CHECK(chosen(Chooser(64, 1, false, false), 64 << 10) == Algorithm::halving_doubling);
+  CHECK(chosen(Chooser(64, 1, false, false), 64 << 20) == Algorithm::ring);
+  CHECK(chosen(Chooser(4, 4, true, false), 64 << 20) == Algorithm::two_shot);
+  CHECK(chosen(Chooser(5, 5, true, false), 64 << 20) == Algorithm::ring);
+  CHECK(chosen(Chooser(8, 2, true, false), 8) == Algorithm::one_shot);
+  CHECK(chosen(Chooser(8, 2, true, false), 64 << 20) == Algorithm::hierarchical);
+  CHECK(chosen(Chooser(64, 8, true, false), 8) == Algorithm::recursive_doubling);
+  CHECK(chosen(Chooser(4, 1, true, false), 64 << 20) == Algorithm::ring);  // one host, over TCP
+  for (const std::string& line : Chooser(64, 1, false, false).describe()) {
     if (line.starts_with("all_reduce")) {
       CHECK(line == "all_reduce: recursive_doubling up to 4096 bytes, halving_doubling up to 524288 bytes, ring above");
     }
   }
+}
+
+TEST_CASE("Messages are smaller where ranks of one host share cores") {
+  const auto slot = [](int ranks, int hosts, bool far, bool crowded, std::uint64_t bytes) {
+    return Chooser(ranks, hosts, far, crowded).choose(CollectiveKind::all_reduce, bytes).cut.slot_bytes;
+  };
+  constexpr std::uint64_t some = 16 << 20;
+  CHECK(slot(4, 1, false, true, 512 << 10) == limits::slot_bytes);
+  CHECK(slot(4, 1, false, true, some) < limits::slot_bytes);
+  CHECK(slot(4, 1, false, true, 128 << 20) < slot(4, 1, false, true, some));
+  CHECK(slot(4, 1, false, false, some) == limits::slot_bytes);
+  CHECK(slot(2, 1, false, true, some) == limits::slot_bytes);
+  CHECK(slot(4, 1, true, true, some) == limits::slot_bytes);
+  CHECK(slot(4, 4, true, true, some) == limits::slot_bytes);
+  const Setting algo("NCCL_ALGO", "ring");
+  CHECK(slot(4, 1, false, true, some) == limits::slot_bytes);
 }
 
 TEST_CASE("What ranks must agree on") {
