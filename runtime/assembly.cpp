@@ -5,6 +5,7 @@
 #include "base/env.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/nodes.h"
 #include "communicator/choice.h"
 #include "communicator/make.h"
 #include "kernels/host_reducer.h"
@@ -52,6 +53,17 @@ bool links_are_far(const LinkPolicy& policy, const control::Membership& membersh
   return policy.only == "tcp" || (policy.only.empty() && !one_host);
 }
 
+/// The memory node of the calling thread, told where there are several.
+int own_node(int rank) {
+  const int node = nodes::of_this_thread();
+  if (!nodes::machine().several() || !log::enabled(log::Subsystem::init)) return node;
+  std::string text = "rank " + std::to_string(rank) + ": memory nodes " + nodes::machine().names();
+  text += node == nodes::none ? ", placing is left to the kernel" : ", on node ";
+  if (node != nodes::none) text += std::to_string(node);
+  log::info(log::Subsystem::init, text);
+  return node;
+}
+
 }  // namespace
 
 std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, int rank, int ranks,
@@ -65,13 +77,14 @@ std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, 
   const std::string congestion = env::text("RONDO_TCP_CONGESTION").value_or("");
   const tcp::ZeroCopyUse zero_copy = zero_copy_use();
   Tuning tuning = Tuning::from_environment();
+  const int node = own_node(rank);
   const auto deadline = control::Clock::now() + std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000));
   std::string settings = Chooser::settings(tuning);
-  if (lanes.lanes > 1) settings += (settings.empty() ? "" : " ") + lanes.settings();
+  if (lanes.lanes > 1) settings.append(settings.empty() ? "" : " ").append(lanes.settings());
   const control::Membership membership = control::join(id, rank, ranks, deadline, settings);
   policy.far = links_are_far(policy, membership);
   Parts parts{{}, std::move(policy), lanes, std::move(tuning), host_reducer()};
-  parts.transports.push_back(make_shm_transport(control::doorbell(), lanes.lanes));
+  parts.transports.push_back(make_shm_transport(control::doorbell(), lanes.lanes, node));
   parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets, congestion, zero_copy));
   return make_communicator(membership, std::move(parts), options, deadline);
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "base/nodes.h"
 #include "base/result.h"
 #include "shared_memory.h"
 
@@ -19,6 +20,7 @@ Regions& Regions::instance() {
 
 void* Regions::allocate(std::size_t bytes) {
   SharedMemory memory = SharedMemory::create("rondo-memory", std::max<std::size_t>(bytes, 1));
+  memory.commit(memory.fd(), 0, memory.bytes(), nodes::of_this_thread());
   void* const base = memory.data();
   const std::lock_guard lock(mutex_);
   Region& region = regions_[base];

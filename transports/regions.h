@@ -35,7 +35,7 @@ class Regions {
 
   static Regions& instance();
 
-  void* allocate(std::size_t bytes);  // throws Error
+  void* allocate(std::size_t bytes);  // on the node of the calling thread; throws Error
   bool release(void* memory);
   /// The region that holds all of [data, data + bytes); false if none does.
   bool find(const void* data, std::size_t bytes, Found& found) const noexcept;

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/memory_file.h"
+#include "base/nodes.h"
 #include "base/result.h"
 
 namespace rondo {
@@ -55,12 +56,16 @@ SharedMemory SharedMemory::create(const char* name, std::size_t bytes) {
   }
   Descriptor fd = make_memory_file(name, bytes);
   void* const data = map_shared(fd.get(), bytes);
-  SharedMemory memory(data, bytes, std::move(fd));
+  return SharedMemory(data, bytes, std::move(fd));
+}
+
+void SharedMemory::commit(int fd, std::size_t at, std::size_t bytes, int node) {
+  // The kernel keeps the policy with the memory: it holds in whichever process and thread a page is first touched.
+  nodes::place(static_cast<std::byte*>(data_) + at, bytes, node);
   int refused;
-  while ((refused = ::fallocate(memory.fd(), 0, 0, static_cast<off_t>(bytes))) != 0 && errno == EINTR) {
+  while ((refused = ::fallocate(fd, 0, static_cast<off_t>(at), static_cast<off_t>(bytes))) != 0 && errno == EINTR) {
   }
   if (refused != 0) throw_system_error("cannot commit " + amount(bytes));
-  return memory;
 }
 
 SharedMemory SharedMemory::map(int fd, std::size_t bytes) {

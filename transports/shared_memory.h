@@ -10,11 +10,13 @@ namespace rondo {
 
 class SharedMemory {
  public:
-  /// Creates and commits `bytes` (rounded up to pages), zeroed: memory that runs out is an Error here, never a bus
-  /// error later, whatever the size of /dev/shm.  `name` shows in /proc/PID/maps only.
+  /// Creates `bytes` (rounded up to pages), and commits nothing yet.  `name` shows in /proc/PID/maps only.
   static SharedMemory create(const char* name, std::size_t bytes);
   /// Maps `bytes` of a peer's memory.  Throws Error.
   static SharedMemory map(int fd, std::size_t bytes);
+  /// Commits these whole pages, zeroed, on a node (nodes::none: wherever the kernel takes them), by the memory's
+  /// descriptor.  Memory that runs out is an Error here, never a bus error later, whatever the size of /dev/shm.
+  void commit(int fd, std::size_t at, std::size_t bytes, int node);
 
   SharedMemory() = default;
   SharedMemory(SharedMemory&& other) noexcept

@@ -1,6 +1,7 @@
 // Shared memory between two ranks.  The lower rank makes the segment, writes a random number into it, and passes it
 // with its doorbell; the higher rank maps both, finds that number there (the proof that memory is shared), answers
-// in the segment, and passes its own doorbell.  Two rings of slots, one each way, then carry everything.
+// in the segment, and passes its own doorbell.  Two rings of slots, one each way, then carry everything: each made by
+// the rank that receives on it, in memory of its node.
 //
 // Lending: memory from ncclMemAlloc is a memfd.  The newest regions' descriptors are offered to the peer when the links
 // open, others by their first lend, which is declined; once the peer has mapped a region, lends of it go through.
@@ -56,12 +57,27 @@ std::size_t segment_bytes(int lanes) {
   return rings_at + static_cast<std::size_t>(lanes) * sizeof(LargeRings) + (lanes == 1 ? sizeof(SmallRings) : 0);
 }
 
-/// Makes the segment of a pair in zeroed memory.  Payloads are not touched.
-Segment* make_segment(void* memory, int lanes) {
-  auto* const segment = new (memory) Segment;
-  for (int lane = 0; lane < lanes; ++lane) new (rings_of<LargeRings>(*segment, lane)) LargeRings;
-  if (lanes == 1) new (rings_of<SmallRings>(*segment, 1)) SmallRings;
-  return segment;
+/// Commits the pages of one ring, the last of the segment or not, on a node and makes it there, in zeroed memory.
+/// Payloads are not touched.  Where two rings share a page, it is of the one that begins there.
+template <typename Ring>
+void make_ring(SharedMemory& memory, int fd, Ring& place, bool last, int node) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  auto* const base = static_cast<std::byte*>(memory.data());
+  const std::size_t at = static_cast<std::size_t>(reinterpret_cast<std::byte*>(&place) - base);
+  const std::size_t begin = at / page * page;
+  const std::size_t end = last ? memory.bytes() : (at + sizeof(Ring)) / page * page;
+  memory.commit(fd, begin, end - begin, node);
+  new (&place) Ring;
+}
+
+/// Each rank makes the rings that it receives on, on its own node: those from the higher rank, or from the lower.
+void make_rings(SharedMemory& memory, int fd, int lanes, int from_higher, int node) {
+  Segment& segment = *static_cast<Segment*>(memory.data());
+  for (int lane = 0; lane < lanes; ++lane) {
+    const bool last = from_higher == 1 && lanes > 1 && lane == lanes - 1;
+    make_ring(memory, fd, rings_of<LargeRings>(segment, lane)->of[from_higher], last, node);
+  }
+  if (lanes == 1) make_ring(memory, fd, rings_of<SmallRings>(segment, 1)->of[from_higher], from_higher == 1, node);
 }
 
 /// The ring of a lane that carries what the lower rank sends, or the higher.
@@ -296,13 +312,20 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
 
 class ShmConnection final : public Connection {
  public:
-  ShmConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int lanes)
-      : initiator_(initiator), wire_(wire), doorbell_(doorbell), lanes_(lanes), borrowing_(wire, links_of(lanes)) {
+  ShmConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int lanes, int node)
+      : initiator_(initiator),
+        wire_(wire),
+        doorbell_(doorbell),
+        lanes_(lanes),
+        node_(node),
+        borrowing_(wire, links_of(lanes)) {
     peer_.rank = peer;
     peer_.lender = &borrowing_;
     if (!initiator) return;
     memory_ = SharedMemory::create("rondo-pair", segment_bytes(lanes));
-    segment_ = make_segment(memory_.data(), lanes);
+    memory_.commit(memory_.fd(), 0, rings_at, node);
+    segment_ = new (memory_.data()) Segment;
+    make_rings(memory_, memory_.fd(), lanes, 1, node);
     segment_->nonce = random_number();
     const int descriptors[] = {memory_.fd(), doorbell_.fd()};
     wire_.send(offer, bytes_of(borrowing_.probe(segment_->nonce)), descriptors);
@@ -343,6 +366,7 @@ class ShmConnection final : public Connection {
     if (segment_->nonce != probe.nonce) {
       throw Error(Code::system_error, "shared memory passed by the peer does not hold what the peer wrote");
     }
+    make_rings(memory_, frame.descriptors[0].get(), lanes_, 0, node_);
     segment_->answer.store(~segment_->nonce, std::memory_order_release);
     const int descriptors[] = {doorbell_.fd()};
     wire_.send(accept, bytes_of(borrowing_.probe(segment_->nonce)), descriptors);
@@ -377,6 +401,7 @@ class ShmConnection final : public Connection {
   Wire& wire_;
   Doorbell& doorbell_;
   const int lanes_;
+  const int node_;
   SharedMemory memory_;
   Segment* segment_ = nullptr;
   std::vector<Doorbell> peer_doorbell_;  // none until the peer's has come
@@ -424,24 +449,25 @@ class SelfConnection final : public Connection, slots::Lender {
 
 class ShmTransport final : public Transport {
  public:
-  ShmTransport(Doorbell& doorbell, int lanes) : doorbell_(doorbell), lanes_(lanes) {}
+  ShmTransport(Doorbell& doorbell, int lanes, int node) : doorbell_(doorbell), lanes_(lanes), node_(node) {}
   std::string_view name() const noexcept override { return "shm"; }
   bool reaches(const Wire& wire) const noexcept override { return wire.passes_descriptors(); }
   bool local() const noexcept override { return true; }
   std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
-    return std::make_unique<ShmConnection>(peer, initiator, wire, doorbell_, lanes_);
+    return std::make_unique<ShmConnection>(peer, initiator, wire, doorbell_, lanes_, node_);
   }
   std::unique_ptr<Connection> open_self() override { return std::make_unique<SelfConnection>(doorbell_, lanes_); }
 
  private:
   Doorbell& doorbell_;
   const int lanes_;
+  const int node_;
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_shm_transport(Doorbell& doorbell, int lanes) {
-  return std::make_unique<ShmTransport>(doorbell, lanes);
+std::unique_ptr<Transport> make_shm_transport(Doorbell& doorbell, int lanes, int node) {
+  return std::make_unique<ShmTransport>(doorbell, lanes, node);
 }
 
 }  // namespace rondo

@@ -12,12 +12,12 @@
 
 namespace rondo::test {
 
-/// From now on the system call fails with `error` in this thread and those that it starts.
-inline void deny(long call, int error) {
+/// From now on the kernel answers the system call so, in this thread and those that it starts.
+inline void answer(long call, unsigned action) {
   sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(call), 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+      BPF_STMT(BPF_RET | BPF_K, action),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
@@ -25,6 +25,11 @@ inline void deny(long call, int error) {
     throw std::runtime_error("cannot install a filter of system calls");
   }
 }
+
+/// From now on the system call fails with `error`.
+inline void deny(long call, int error) { answer(call, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)); }
+/// From now on the system call ends the process, by SIGSYS.
+inline void forbid(long call) { answer(call, SECCOMP_RET_KILL_PROCESS); }
 
 /// Lowers a limit of the process for a while.
 class Limit {

@@ -19,6 +19,7 @@
 #include <string>
 #include <thread>
 
+#include "base/nodes.h"
 #include "denied.h"
 #include "ranks.h"
 
@@ -230,6 +231,24 @@ TEST_CASE("system calls that can be done without") {
   }
 }
 
+TEST_CASE("on one memory node nothing is asked about nodes") {
+  if (nodes::machine().several()) {
+    WARN("this host has several memory nodes");
+    return;
+  }
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+    for (const long call : {SYS_mbind, SYS_get_mempolicy, SYS_set_mempolicy, SYS_move_pages}) forbid(call);
+    const ncclComm_t comm = meeting->join(0, rank, 2);
+    void* memory = nullptr;
+    expect_success(ncclMemAlloc(&memory, mib), "ncclMemAlloc");
+    use(comm, 2, 100'000);
+    expect_success(ncclMemFree(memory), "ncclMemFree");
+    expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+  });
+  REQUIRE(trouble == "");
+}
+
 struct Unlimited {};
 constexpr auto unlimited = [] { return Unlimited(); };
 
@@ -261,7 +280,7 @@ bool survives(int rank, const ncclUniqueId& id, Limiter&& limit) {
 }
 
 TEST_CASE("a limit of file sizes is told, not died of") {
-  const Setting timeout("RONDO_TIMEOUT", "2");  // the other rank waits for one that cannot come
+  const Setting timeout("RONDO_TIMEOUT", "2");                // the other rank waits for one that cannot come
   for (const rlim_t bytes : {rlim_t{0}, rlim_t{64} << 10}) {  // no doorbell; no segment of a pair
     const Shared<Meeting> meeting;
     const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {

@@ -28,6 +28,7 @@
 
 #include "base/env.h"
 #include "base/limits.h"
+#include "base/nodes.h"
 #include "base/result.h"
 #include "rondo.h"
 
@@ -217,6 +218,16 @@ void check_memory(const json& facts, Findings& findings) {
   } else {
     findings.push_back({Level::good, "shared memory", "ranks can copy from each other's memory"});
   }
+  if (facts["memory_nodes"] != "") {
+    const std::string nodes = "memory nodes " + facts["memory_nodes"].get<std::string>();
+    if (const std::string trouble = facts["placing"]; !trouble.empty()) {
+      findings.push_back({Level::note, "memory nodes", nodes + ", and memory can't be placed on one of them", trouble,
+                          "permit mbind and get_mempolicy (a container: the capability SYS_NICE), or bind each rank to "
+                          "the processors of one node"});
+    } else {
+      findings.push_back({Level::good, "memory nodes", nodes + "; memory can be placed"});
+    }
+  }
   if (!facts["membarrier"]) {
     findings.push_back({Level::note, "waiting", "the kernel has no membarrier",
                         "an old kernel, or a filter of system calls",
@@ -291,6 +302,8 @@ json host_facts() {
           {"shared_memory", shared_memory_trouble()},
           {"kernel_copy", kernel_copy_trouble()},
           {"membarrier", has_membarrier()},
+          {"memory_nodes", nodes::machine().several() ? nodes::machine().names() : ""},
+          {"placing", nodes::machine().several() ? nodes::trouble() : ""},
           {"interfaces", interfaces()},
           {"default_route", default_route()},
           {"sockets_per_link", tcp_sockets().per_link},
