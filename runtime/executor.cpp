@@ -469,8 +469,8 @@ void Run::add_wakeups(Wakeups& wakeups) const noexcept {
   for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
     if (s.done) continue;
-    if (s.blocked_on_message != nullptr && !s.blocked_on_message->polled()) wakeups.miss();
-    if (s.blocked_on_credit != nullptr && !s.blocked_on_credit->polled()) wakeups.miss();
+    if (s.blocked_on_message != nullptr && !s.blocked_on_message->polled()) wakeups.await_ring();
+    if (s.blocked_on_credit != nullptr && !s.blocked_on_credit->polled()) wakeups.await_ring();
     for (const SendEnd* sender : s.strand->polled_senders) sender->add_wakeups(wakeups);
     for (const ReceiveEnd* receiver : s.strand->polled_receivers) receiver->add_wakeups(wakeups);
   }

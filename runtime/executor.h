@@ -173,7 +173,7 @@ class Run {
   const Signature& signature() const noexcept { return a_.signature; }
   /// The peers whose message, credit or release the run waits for.
   std::vector<int> waits_for() const;
-  /// Adds the sockets that can move the run, and says where it waits for what no socket tells.
+  /// Adds the sockets that can move the run, and says where it waits for what rings the doorbell.
   void add_wakeups(Wakeups& wakeups) const noexcept;
   /// The run is over before it is done: its links touch none of its memory any more.
   void stop() noexcept;

@@ -1,6 +1,7 @@
 // How to wait: callers spin if there are cores for it, else yield; after about a millisecond they sleep on the
-// process's doorbell.  Queue workers look for as long as it takes to sleep and to be woken, and then sleep: computation
-// may want the core.  They do not yield it: the kernel then lets others have it for milliseconds.
+// process's doorbell, and on the sockets of what they wait for.  Queue workers look for as long as it takes to sleep
+// and to be woken, and then sleep: computation may want the core.  They do not yield it: the kernel then lets others
+// have it for milliseconds.
 #pragma once
 
 #include <sched.h>
@@ -40,7 +41,7 @@ class Waiter {
   enum class Sleep : std::uint8_t {
     until_rung,
     looking_up,  // something may change without a ring, and need not be seen soon
-    napping,     // some link rings no doorbell: on its socket, or in short naps
+    on_sockets,  // some link rings no doorbell: on its sockets and the doorbell, or in short naps
   };
   void sleep_as(Sleep sleep) noexcept { sleep_ = sleep; }
 
@@ -48,15 +49,15 @@ class Waiter {
   bool unhurried() const noexcept { return turns_ % 64 == 63 || timing_; }
 
   /// One turn of waiting.  `look` moves what it can and says whether it did; it is asked again before any sleep.
-  /// `collect`, asked where links nap, adds the sockets to sleep on.  False: nothing has moved for longer than the
-  /// patience.
+  /// `collect`, asked where some link rings no doorbell, adds the sockets to sleep on.  False: nothing has moved for
+  /// longer than the patience.
   template <typename Look, typename Collect>
   bool turn(Look&& look, Collect&& collect) noexcept {
     ++turns_;
     if (style_ == WaitStyle::spin && !slept_) {
       // The first looks come at once: an answer from another core takes less than one pause on some processors.
       if (turns_ > 64) pause_cpu();
-      if (turns_ % (sleep_ == Sleep::napping ? looks_per_clock_napping : looks_per_clock) != 0) return true;
+      if (turns_ % (sleep_ == Sleep::on_sockets ? looks_per_clock_on_sockets : looks_per_clock) != 0) return true;
     } else if (style_ == WaitStyle::yield && !slept_) {
       sched_yield();
     }
@@ -70,41 +71,35 @@ class Waiter {
     if (waited < awake_for()) return true;
     slept_ = true;
     if (style_ == WaitStyle::polite) threads::be_prompt();
-    auto left = std::chrono::duration_cast<std::chrono::microseconds>(patience_ - waited).count() + 1;
-    if (sleep_ == Sleep::napping) {
-      Wakeups wakeups;
-      collect(wakeups);
-      if (wakeups.complete()) {
-        if (look()) {
-          moved();
-        } else {
-          wakeups.sleep(sockets_nap_ns);
-        }
-        return true;
-      }
-    }
-    if (sleep_ != Sleep::until_rung) {
-      left = std::min<decltype(left)>(left, sleep_ == Sleep::napping ? nap_us : look_up_us);
-    }
-    doorbell_.sleep(static_cast<std::uint64_t>(left), [&]() noexcept {
+    const auto left = std::chrono::duration_cast<std::chrono::microseconds>(patience_ - waited).count() + 1;
+    const auto most = [&](int us) { return static_cast<std::uint64_t>(std::min<decltype(left)>(left, us)); };
+    const auto nothing_to_do = [&]() noexcept {
       if (!look()) return true;
       moved();
       return false;
-    });
+    };
+    if (sleep_ == Sleep::until_rung) {
+      doorbell_.sleep(static_cast<std::uint64_t>(left), nothing_to_do);
+    } else if (sleep_ == Sleep::looking_up) {
+      doorbell_.sleep(most(look_up_us), nothing_to_do);
+    } else if (Wakeups wakeups; collect(wakeups), wakeups.complete()) {
+      doorbell_.sleep(wakeups, most(look_up_us), nothing_to_do);
+    } else {
+      doorbell_.sleep(most(nap_us), nothing_to_do);
+    }
     return true;
   }
 
  private:
   std::chrono::nanoseconds awake_for() const noexcept {
     if (style_ == WaitStyle::polite) return polite_for;
-    return sleep_ == Sleep::napping ? napping_for : spin_for;
+    return sleep_ == Sleep::on_sockets ? spin_on_sockets_for : spin_for;
   }
 
   static constexpr int looks_per_clock = 256;
-  static constexpr int looks_per_clock_napping = 4;  // each is a system call
-  static constexpr long sockets_nap_ns = 1'000'000;  // failures and aborts show on no socket
+  static constexpr int looks_per_clock_on_sockets = 4;  // each is a system call
   static constexpr std::chrono::nanoseconds spin_for{1'000'000};
-  static constexpr std::chrono::nanoseconds napping_for{50'000};
+  static constexpr std::chrono::nanoseconds spin_on_sockets_for{50'000};
   static constexpr std::chrono::nanoseconds polite_for{20'000};
   static constexpr int nap_us = 100;
   static constexpr int look_up_us = 50'000;

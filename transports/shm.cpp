@@ -327,7 +327,7 @@ class ShmConnection final : public Connection {
     segment_ = new (memory_.data()) Segment;
     make_rings(memory_, memory_.fd(), lanes, 1, node);
     segment_->nonce = random_number();
-    const int descriptors[] = {memory_.fd(), doorbell_.fd()};
+    const int descriptors[] = {memory_.fd(), doorbell_.page_fd(), doorbell_.event_fd()};
     wire_.send(offer, bytes_of(borrowing_.probe(segment_->nonce)), descriptors);
   }
 
@@ -359,7 +359,7 @@ class ShmConnection final : public Connection {
 
  private:
   void accept_offer(Frame& frame) {
-    if (initiator_ || frame.descriptors.size() != 2) throw Error(Code::internal_error, "a wrong shared-memory offer");
+    if (initiator_ || frame.descriptors.size() != 3) throw Error(Code::internal_error, "a wrong shared-memory offer");
     memory_ = SharedMemory::map(frame.descriptors[0].get(), segment_bytes(lanes_));
     segment_ = static_cast<Segment*>(memory_.data());
     const auto probe = read_body<Probe>(frame);
@@ -368,25 +368,25 @@ class ShmConnection final : public Connection {
     }
     make_rings(memory_, frame.descriptors[0].get(), lanes_, 0, node_);
     segment_->answer.store(~segment_->nonce, std::memory_order_release);
-    const int descriptors[] = {doorbell_.fd()};
+    const int descriptors[] = {doorbell_.page_fd(), doorbell_.event_fd()};
     wire_.send(accept, bytes_of(borrowing_.probe(segment_->nonce)), descriptors);
     borrowing_.try_probe(probe);
-    open(frame.descriptors[1].get());
+    open(frame.descriptors[1].get(), frame.descriptors[2].get());
   }
 
   void finish_offer(Frame& frame) {
-    if (!initiator_ || frame.descriptors.size() != 1) throw Error(Code::internal_error, "a wrong shared-memory answer");
+    if (!initiator_ || frame.descriptors.size() != 2) throw Error(Code::internal_error, "a wrong shared-memory answer");
     if (segment_->answer.load(std::memory_order_acquire) != ~segment_->nonce) {
       throw Error(Code::system_error, "the peer's answer did not arrive in shared memory");
     }
     memory_.take_descriptor();
     borrowing_.try_probe(read_body<Probe>(frame));
-    open(frame.descriptors[0].get());
+    open(frame.descriptors[0].get(), frame.descriptors[1].get());
   }
 
-  void open(int peer_doorbell) {
-    peer_doorbell_.emplace_back(Doorbell::map(peer_doorbell));
-    peer_.doorbell = &peer_doorbell_.back().page();
+  void open(int page_file, int event_fd) {
+    peer_doorbell_.emplace_back(Doorbell::map(page_file, event_fd));
+    peer_.doorbell = peer_doorbell_.back().ringer();
     const int outgoing = initiator_ ? 0 : 1;
     for (int lane = 0; lane < links_of(lanes_); ++lane) {
       links_.push_back(std::make_unique<Lane>(ring(*segment_, lane, lanes_, outgoing),
@@ -415,7 +415,7 @@ class ShmConnection final : public Connection {
 class SelfConnection final : public Connection, slots::Lender {
  public:
   SelfConnection(Doorbell& doorbell, int lanes) {
-    peer_.doorbell = &doorbell.page();
+    peer_.doorbell = doorbell.ringer();
     peer_.lender = this;
     for (int lane = 0; lane < lanes; ++lane) {
       rings_.push_back(std::make_unique_for_overwrite<slots::Ring>());

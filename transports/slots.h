@@ -212,7 +212,7 @@ struct Acknowledged {
 struct Peer {
   int rank = -1;
   std::atomic<int> code{0};  // why nothing more can come from it; Code
-  DoorbellPage* doorbell = nullptr;
+  Ringer doorbell;
   Lender* lender = nullptr;  // null: nothing is ever lent
 };
 
@@ -280,7 +280,7 @@ class Sender final : public SendEnd {
   }
   bool help() noexcept override {
     if (!acknowledged_.lends || !ring_.head.shared_copy.write_part(*peer_.lender)) return false;
-    ring(*peer_.doorbell);
+    ring(peer_.doorbell);
     return true;
   }
   int capacity() const noexcept override { return limits::credits; }
@@ -298,7 +298,7 @@ class Sender final : public SendEnd {
     ++sent_;
     tell_release(ring_.head.messages_key);
     header.sequence.store(static_cast<std::uint32_t>(sent_), std::memory_order_release);
-    ring(*peer_.doorbell);
+    ring(peer_.doorbell);
     // The receiver has had the next header in its cache since it looked last: fetch it while nobody waits for it.
     fetch_for_writing(&ring_.head.headers[sent_ % limits::headers]);
   }
@@ -378,7 +378,7 @@ class Receiver final : public ReceiveEnd {
     told_ = received_;
     tell_release(ring_.head.releases_key);
     ring_.head.released.store(acknowledged_.here, std::memory_order_release);
-    ring(*peer_.doorbell);
+    ring(peer_.doorbell);
   }
 
   void stop() noexcept override {
@@ -474,7 +474,7 @@ class Receiver final : public ReceiveEnd {
     if (rooms > 0 || total < SharedCopy::bytes_min || acknowledged_.lends) return peer_.lender->read(copies);
     SharedCopy& shared = ring_.head.shared_copy;
     shared.post(copies);
-    ring(*peer_.doorbell);
+    ring(peer_.doorbell);
     shared_bytes_ = total;
     own_bytes_ = 0;
     return shared.read_parts(*peer_.lender, own_bytes_);

@@ -3,8 +3,8 @@
 #include "tcp.h"
 
 #include <fcntl.h>
+#include <linux/tcp.h>  // the C library's tcp_info lacks the least round trip
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <cstring>
@@ -23,7 +23,8 @@ namespace {
 
 /// How the socket's kernel decides when to send.  On a way of some microseconds BBR's pacing takes longer than the way,
 /// and CUBIC's slow start ends at the first delay, with less on its way than a message (docs/measured.md): there Reno
-/// is taken, unless another one is `asked` for.
+/// is taken, unless another one is `asked` for.  What counts is the least round trip: a peer that acknowledged late has
+/// made the smoothed one long.
 void choose_congestion_control(int socket, const std::string& asked) {
   const auto set = [&](std::string_view name) {
     return ::setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0;
@@ -43,7 +44,7 @@ void choose_congestion_control(int socket, const std::string& asked) {
   const std::string_view used(name, ::strnlen(name, sizeof name));
   const bool minds = used == "bbr" || used == "cubic";
   if (!minds || ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return;
-  if (info.tcpi_rtt < limits::short_way_us) (void)set("reno");  // if it may not be set, it stays as it is
+  if (info.tcpi_min_rtt < limits::short_way_us) (void)set("reno");  // if it may not be set, it stays as it is
 }
 
 /// Non-blocking, no delay for small messages, and a kernel that notices a host that is gone.  A rank that is late may
@@ -110,7 +111,7 @@ class TcpConnection final : public Connection {
   }
   void fail(Code code) noexcept override {
     peer_.tell(code);
-    wake_sleepers(doorbell_.page());
+    wake_sleepers(doorbell_.ringer());
   }
   SendEnd& send_end(int lane) noexcept override { return *senders_[lane]; }
   ReceiveEnd& receive_end(int lane) noexcept override { return *receivers_[lane]; }

@@ -89,6 +89,7 @@ void Bell::await(Wakeups& wakeups) noexcept {
   if (rung_.exchange(false)) clear(event_);
   awaited_.exchange(true);
   wakeups.add(event_.get(), POLLIN);
+  wakeups.limit(limits::errand_nap_us);
 }
 
 void Bell::ring() noexcept {

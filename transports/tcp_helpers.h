@@ -30,7 +30,7 @@ class Bell {
  public:
   Bell();  // throws Error
   /// Adds the bell to what a thread is about to sleep on.  That thread must look at its errands once more before it
-  /// does.  Where two threads sleep on one bell, one of them may miss a ring: sleeps have an end.
+  /// does.  Where two threads sleep on one bell, one of them may miss a ring: so it limits their sleep.
   void await(Wakeups& wakeups) noexcept;
   void ring() noexcept;
 

@@ -200,7 +200,7 @@ void Peers::left(int peer) {
   peers_[peer].left = true;
   if (peers_[peer].connection != nullptr) peers_[peer].connection->fail(Code::remote_error);
   changed_.notify_all();
-  wake_sleepers(control::doorbell().page());
+  wake_sleepers(control::doorbell().ringer());
 }
 
 std::string Peers::failure_sentence() const {
@@ -223,7 +223,7 @@ void Peers::fail(Code code, const std::string& sentence, bool tell) noexcept {
     }
   }
   log::warn(sentence);
-  wake_sleepers(control::doorbell().page());
+  wake_sleepers(control::doorbell().ringer());
   if (tell) mesh_->await_told();  // the caller may end its process: the others must not hear of the end alone
 }
 

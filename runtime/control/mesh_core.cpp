@@ -147,13 +147,13 @@ void MeshCore::adopt(int with, Use use, std::shared_ptr<Channel> channel) {
     watch_process(with, channel->peer_pid());
     news_.attached(with);
     check_created();
-    return ring(thread_.doorbell().page());
+    return ring(thread_.doorbell().ringer());
   }
   other.wire.opened(*channel);
   if (hooks_.opened) {
     hooks_.opened(with, other.wire);
   }
-  ring(thread_.doorbell().page());
+  ring(thread_.doorbell().ringer());
 }
 
 /// The end of a process whose sockets live on in a child that it forked is seen only so.

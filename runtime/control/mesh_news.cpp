@@ -25,7 +25,7 @@ void MeshCore::receive(int from, Plane plane, Frame& frame) {
   if (closing_ || !here(from)) return;
   if (plane == Plane::connection) {
     if (hooks_.frame) hooks_.frame(from, frame);
-    ring(thread_.doorbell().page());
+    ring(thread_.doorbell().ringer());
     return;
   }
   if (frame.kind == goodbye) return news_.note(from, State::left);
@@ -69,7 +69,7 @@ void MeshCore::gone(int rank, State how, const std::string& sentence) {
     if (awaited) fail_creation(failure);
     if (hooks_.failed) hooks_.failed(failure);
   }
-  ring(thread_.doorbell().page());
+  ring(thread_.doorbell().ringer());
 }
 
 /// This rank's calls fail now, and its process may end: those with a pair channel to it must hear the reason before the

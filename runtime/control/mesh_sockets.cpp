@@ -121,7 +121,7 @@ void MeshCore::socket_connected(int with, std::size_t index, Channel& channel) {
   const auto count = static_cast<std::uint32_t>(data.connected.size());
   Frame frame = make_socket_frame({static_cast<std::uint32_t>(index), count}, std::move(own));
   if (hooks_.frame) hooks_.frame(with, frame);
-  ring(thread_.doorbell().page());
+  ring(thread_.doorbell().ringer());
 }
 
 /// The links to a peer can't be opened: this rank's failure, as the peer is not known to be at fault.
@@ -130,7 +130,7 @@ void MeshCore::fail_links(int with, const std::string& why) {
   peer(with).data = {};
   if (hooks_.failed) hooks_.failed({Code::system_error, with, sentence});
   tell_failure(sentence);
-  ring(thread_.doorbell().page());
+  ring(thread_.doorbell().ringer());
 }
 
 }  // namespace rondo::control

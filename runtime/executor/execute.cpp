@@ -74,7 +74,7 @@ Waiter::Sleep sleep_of(std::span<const Execution> executions) noexcept {
   auto sleep = Waiter::Sleep::until_rung;
   for (const Execution& e : executions) {
     if (over(e)) continue;
-    if (e.run->polled()) return Waiter::Sleep::napping;
+    if (e.run->polled()) return Waiter::Sleep::on_sockets;
     if (e.supervision.watch != nullptr) sleep = Waiter::Sleep::looking_up;
   }
   return sleep;

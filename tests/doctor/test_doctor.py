@@ -49,8 +49,8 @@ class Here(unittest.TestCase):
         self.assertEqual(status, 1)
         (finding,) = found(report, "problem", "limits")
         self.assertIn("40 open files", finding["what"])
-        self.assertIn("takes 71,", finding["cause"])  # 8, 9 lines of 2, 15 peers of 3
-        self.assertEqual("ulimit -n 142, before the launcher starts", finding["fix"])
+        self.assertIn("takes 72,", finding["cause"])  # 9, 9 lines of 2, 15 peers of 3
+        self.assertEqual("ulimit -n 144, before the launcher starts", finding["fix"])
 
     def test_variables_that_mean_nothing(self):
         status, report = here(NCCL_ALGOO="ring")

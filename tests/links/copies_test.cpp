@@ -47,7 +47,7 @@ struct Scene {
   Scene() {
     for (auto* peer : {&lending, &borrowing}) {
       peer->rank = peer == &lending ? 1 : 0;
-      peer->doorbell = &doorbell;
+      peer->doorbell = {&doorbell};
       peer->lender = &kernel;
     }
   }
@@ -238,7 +238,7 @@ struct SharedScene {
   SharedScene() {
     for (auto* peer : {&lending, &borrowing}) {
       peer->rank = peer == &lending ? 1 : 0;
-      peer->doorbell = &doorbell;
+      peer->doorbell = {&doorbell};
     }
     lending.lender = &lenders_kernel;
     borrowing.lender = &borrowers_kernel;

@@ -77,7 +77,7 @@ class SlotsPair final : public Pair {
   explicit SlotsPair(std::uint64_t first) {
     for (int rank = 0; rank < 2; ++rank) {
       peers_[rank].rank = 1 - rank;
-      peers_[rank].doorbell = &doorbells_[1 - rank];
+      peers_[rank].doorbell = {&doorbells_[1 - rank]};
       peers_[rank].lender = &lender_;
       rings_[rank] = std::make_unique<rondo::slots::Ring>();
       rings_[rank]->released.store(static_cast<std::uint32_t>(first));

@@ -150,7 +150,7 @@ TEST_CASE("A rank's ring to itself keeps its slots") {
   const auto ring = std::make_unique<slots::Ring>();
   DoorbellPage doorbell;
   slots::Peer peer;
-  peer.doorbell = &doorbell;
+  peer.doorbell = {&doorbell};
   slots::Acknowledged acknowledged;
   slots::Sender sender(*ring, peer, acknowledged);
   slots::Receiver receiver(*ring, peer, acknowledged);

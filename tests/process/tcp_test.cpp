@@ -1,5 +1,6 @@
 // What only ranks over TCP can show: large calls, several sockets, settings that differ, descriptors, departures.  The
 // products, deaths and usage tests run over TCP as they are (see meson.build).
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,6 +63,39 @@ TEST_CASE("each pair gets shared memory where it may, else TCP") {
     }
   });
   REQUIRE(trouble == "");
+}
+
+/// How often this thread has gone to sleep.
+long sleeps_of_thread() {
+  rusage usage{};
+  expect(::getrusage(RUSAGE_THREAD, &usage) == 0, "getrusage");
+  return usage.ru_nvcsw;
+}
+
+TEST_CASE("who waits for shared memory and TCP sleeps until either wakes it") {
+  constexpr int ranks = 4;
+  for (const char* algorithm : {"one_shot", "ring"}) {
+    const Setting setting("NCCL_ALGO", algorithm);
+    const Shared<Meeting> meeting;
+    const std::string trouble = run_ranks(Ranks::processes, ranks, [&](int rank) {
+      ::setenv("NCCL_HOSTID", rank < 2 ? "here" : "there", 1);
+      const ncclComm_t comm = meeting->join(0, rank, ranks);
+      for (const int late : {0, 3}) {
+        exact_sum(comm, rank, ranks, 1000);
+        if (rank == late) sleep_ms(300);
+        const long before = sleeps_of_thread();
+        const Said said = timed(comm, [&] { return all_reduce_floats(comm, 1000); });
+        const long sleeps = sleeps_of_thread() - before;
+        expect_success(said.result, "a call");
+        // A look at failures every 50 ms, and some messages that come meanwhile; naps were thousands.
+        const double most = 30 + said.seconds * 1000 / 20;
+        expect(sleeps <= most, std::to_string(sleeps) + " sleeps of rank " + std::to_string(rank));
+      }
+      expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+    });
+    INFO(algorithm);
+    REQUIRE(trouble == "");
+  }
 }
 
 TEST_CASE("NCCL_SHM_DISABLE leaves TCP, and RONDO_TRANSPORT comes before NCCL_HOSTID") {
@@ -205,8 +239,8 @@ TEST_CASE("descriptors of a process, of a communicator and of each peer are as s
         const int peer = shares ? limits::descriptors_of_shm_peer : limits::descriptors_of_tcp_peer({});
         const int communicator = 2 * lines + (ranks - 1) * peer;
         const int process = descriptors_open() - before - communicator;
-        // Five of the control thread, and the port; rank 0 may have one or two more while its ranks meet.
-        const bool stated = process >= 5 && process <= limits::descriptors_of_process &&
+        // Six of the control thread, and the port; rank 0 may have one or two more while its ranks meet.
+        const bool stated = process >= 6 && process <= limits::descriptors_of_process &&
                             communicator <= limits::descriptors_of_communicator(ranks, {});
         meeting->barrier(ranks, passed);  // who leaves takes descriptors of others along
         expect(stated, "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + ": " +
