@@ -23,6 +23,8 @@
 
 #include "base/doorbell.h"
 #include "base/limits.h"
+#include "base/log.h"
+#include "base/memory_file.h"
 #include "regions.h"
 #include "shared_memory.h"
 #include "slots.h"
@@ -449,9 +451,15 @@ class SelfConnection final : public Connection, slots::Lender {
 
 class ShmTransport final : public Transport {
  public:
-  ShmTransport(Doorbell& doorbell, int lanes, int node) : doorbell_(doorbell), lanes_(lanes), node_(node) {}
+  ShmTransport(Doorbell& doorbell, int lanes, int node) : doorbell_(doorbell), lanes_(lanes), node_(node) {
+    const std::string limit = memory_file_limit(segment_bytes(lanes));
+    may_share_ = limit.empty();
+    if (may_share_) return;
+    log::warn("other ranks are not linked by shared memory: a pair takes " + std::to_string(segment_bytes(lanes)) +
+              " bytes of it, and " + limit);
+  }
   std::string_view name() const noexcept override { return "shm"; }
-  bool reaches(const Wire& wire) const noexcept override { return wire.passes_descriptors(); }
+  bool reaches(const Wire& wire) const noexcept override { return may_share_ && wire.passes_descriptors(); }
   bool local() const noexcept override { return true; }
   std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
     return std::make_unique<ShmConnection>(peer, initiator, wire, doorbell_, lanes_, node_);
@@ -462,6 +470,7 @@ class ShmTransport final : public Transport {
   Doorbell& doorbell_;
   const int lanes_;
   const int node_;
+  bool may_share_ = true;  // whichever rank of a pair makes the segment: the pair takes what both offer
 };
 
 }  // namespace

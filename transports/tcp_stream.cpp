@@ -40,6 +40,8 @@ void Peer::tell(Code why) noexcept {
   told_.compare_exchange_strong(none, static_cast<int>(why));
 }
 
+void Peer::be_patient() noexcept { since_ms_.store(now_ms()); }
+
 Status Peer::status(bool sending) const noexcept {
   if (broken_.load(std::memory_order_acquire)) return {Code::internal_error, rank_};
   const bool ended = ended_.load(std::memory_order_acquire);
@@ -380,7 +382,10 @@ void Receiver::fill(Stream& stream, std::uint64_t end) noexcept {
 
 bool Receiver::back(Stream& stream) noexcept {
   const auto outcome = errands_.look(place(stream));
-  if (outcome == Errands::Outcome::moved) stream.got = bytes_of(stream.header);
+  if (outcome == Errands::Outcome::moved) {
+    stream.got = bytes_of(stream.header);
+    peer_.came();
+  }
   if (outcome == Errands::Outcome::failed) end(stream);
   return outcome == Errands::Outcome::moved;
 }
@@ -415,6 +420,7 @@ bool Receiver::read(Stream& stream, std::size_t missing, bool& drained) noexcept
     if (bytes == 0 || !try_later()) end(stream);
     return false;
   }
+  peer_.came();
   drained = static_cast<std::size_t>(bytes) < missing + stream.staged.size() - stream.end;
   const std::size_t mine = std::min(missing, static_cast<std::size_t>(bytes));
   stream.got += mine;

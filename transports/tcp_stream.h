@@ -36,7 +36,8 @@ static_assert(sizeof(Header) == 24);
 /// Why nothing more can come from the peer; shared by both ends.
 ///
 /// The end of the streams and the control plane's news of it overtake each other.  What was sent before either counts,
-/// and the news has the better words: so an end waits for the news and the news for the end, but not for long.
+/// and the news has the better words: so an end waits for the news and the news for the end, but not for long without
+/// anything that comes in.
 class Peer {
  public:
   explicit Peer(int rank) : rank_(rank) {}
@@ -46,16 +47,22 @@ class Peer {
   void end() noexcept;
   /// The control plane's news.  Any thread.
   void tell(Code why) noexcept;
+  /// A stream has brought something.
+  void came() noexcept {
+    if (told_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      be_patient();
+  }
   Status send_status() const noexcept { return status(true); }
   Status receive_status() const noexcept { return status(false); }
 
  private:
   Status status(bool sending) const noexcept;
+  void be_patient() noexcept;
   const int rank_;
   std::atomic<bool> broken_{false};
   std::atomic<bool> ended_{false};
   std::atomic<int> told_{0};               // Code
-  std::atomic<std::int64_t> since_ms_{0};  // of the first end or news
+  std::atomic<std::int64_t> since_ms_{0};  // of the first end or news, or of what came after
 };
 
 /// Errands of an end, one for each of its sockets that has a helper; all given back with it.

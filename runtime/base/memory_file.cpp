@@ -15,18 +15,19 @@ namespace {
 
 std::string amount(std::size_t bytes) { return std::to_string(bytes) + " bytes of shared memory"; }
 
-/// Beyond this limit ftruncate raises SIGXFSZ, and the signals of a process are its program's.
-void check_limit(std::size_t bytes) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur) return;
-  throw Error(Code::system_error, "cannot size " + amount(bytes) + ": this process may make files of at most " +
-                                      std::to_string(limit.rlim_cur) + " bytes (ulimit -f)");
-}
-
 }  // namespace
 
+/// Beyond this limit ftruncate raises SIGXFSZ, and the signals of a process are its program's.
+std::string memory_file_limit(std::size_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur) return "";
+  return "this process may make files of at most " + std::to_string(limit.rlim_cur) + " bytes (ulimit -f)";
+}
+
 Descriptor make_memory_file(const char* name, std::size_t bytes) {
-  check_limit(bytes);
+  if (const std::string limit = memory_file_limit(bytes); !limit.empty()) {
+    throw Error(Code::system_error, "cannot size " + amount(bytes) + ": " + limit);
+  }
   keep_standard_descriptors();
   Descriptor fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) throw_system_error("cannot create " + amount(bytes) + " (memfd_create)");

@@ -278,6 +278,19 @@ TEST_CASE("news of a peer that has left waits for the end of its streams") {
   CHECK(await_failure(streams.receiver(1)).code == Code::remote_error);
 }
 
+TEST_CASE("news of a peer that has left waits as long as its streams bring something") {
+  Streams streams;
+  streams.peer(1).tell(Code::remote_error);
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(limits::stream_end_timeout_ms / 3));
+    REQUIRE(try_send(streams.sender(0), 100, i));
+    REQUIRE(await(streams, 1) != nullptr);
+    streams.receiver(1).release();
+    CHECK(streams.receiver(1).status().ok());
+  }
+  CHECK(await_failure(streams.receiver(1)).code == Code::remote_error);
+}
+
 TEST_CASE("landing: only the next message, and only of the size that was said") {
   for (const int sockets : {1, 3}) {
     Streams streams(sockets);

@@ -21,6 +21,7 @@
 
 #include "base/nodes.h"
 #include "denied.h"
+#include "log.h"
 #include "ranks.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -281,7 +282,7 @@ bool survives(int rank, const ncclUniqueId& id, Limiter&& limit) {
 
 TEST_CASE("a limit of file sizes is told, not died of") {
   const Setting timeout("RONDO_TIMEOUT", "2");                // the other rank waits for one that cannot come
-  for (const rlim_t bytes : {rlim_t{0}, rlim_t{64} << 10}) {  // no doorbell; no segment of a pair
+  for (const rlim_t bytes : {rlim_t{0}, rlim_t{64} << 10}) {  // no doorbell; no segment of a pair, but TCP
     const Shared<Meeting> meeting;
     const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
       const ncclUniqueId id = meeting->id(0, rank);
@@ -290,9 +291,29 @@ TEST_CASE("a limit of file sizes is told, not died of") {
       void* memory = nullptr;
       expect_result(ncclMemAlloc(&memory, mib), ncclSystemError, "ncclMemAlloc");
       expect_says(ncclGetLastError(nullptr), {"files of at most " + std::to_string(bytes) + " bytes", "ulimit -f"});
-      survives(rank, id, unlimited);
+      expect(survives(rank, id, unlimited) == (bytes > 0), "over TCP, if at all");
     });
     INFO(bytes);
+    REQUIRE(trouble == "");
+  }
+}
+
+TEST_CASE("a pair of which a rank may not make a segment takes TCP") {
+  for (const int limited : {0, 1}) {
+    const Shared<Meeting> meeting;
+    const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+      const Log log(rank);
+      const ncclUniqueId id = meeting->id(0, rank);
+      const rlimit small{64 << 10, 64 << 10};
+      if (rank == limited) expect(::setrlimit(RLIMIT_FSIZE, &small) == 0, "setrlimit");
+      ncclComm_t comm = nullptr;
+      expect_success(ncclCommInitRank(&comm, 2, id, rank), "ncclCommInitRank");
+      use(comm, 2, 100'000);
+      expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+      expect_says(log.text(), {" via tcp: "});
+      if (rank == limited) expect_says(log.text(), {"not linked by shared memory", "at most 65536 bytes (ulimit -f)"});
+    });
+    INFO("rank " << limited << " is limited");
     REQUIRE(trouble == "");
   }
 }
