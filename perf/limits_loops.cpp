@@ -38,7 +38,18 @@ namespace avx512 {
 #pragma GCC push_options
 #pragma GCC target("avx512f")
 
+// From here on operands lie in the second-level cache, out of which 256 bits at a time come faster than 512
+// (measured.md).
+constexpr std::size_t narrow_bytes_min = 64 * 1024;
+
+void sum_narrow(float* target, const float* a, const float* b, std::size_t count) {
+  for (std::size_t i = 0; i < count; i += 8) {
+    _mm256_storeu_ps(target + i, _mm256_add_ps(_mm256_loadu_ps(a + i), _mm256_loadu_ps(b + i)));
+  }
+}
+
 void sum(float* target, const float* a, const float* b, std::size_t count) {
+  if (count * sizeof(float) >= narrow_bytes_min) return sum_narrow(target, a, b, count);
   for (std::size_t i = 0; i < count; i += 16) {
     _mm512_storeu_ps(target + i, _mm512_add_ps(_mm512_loadu_ps(a + i), _mm512_loadu_ps(b + i)));
   }

@@ -15,9 +15,9 @@
 namespace rondo::limits_perf {
 namespace {
 
-/// Spins until `flag` is at least `wanted`; now and then looks whether the child still lives.
-void wait_for(const Flag& flag, std::uint64_t wanted) {
-  for (std::uint64_t spins = 1; flag.value.load(std::memory_order_acquire) < wanted; ++spins) {
+/// Spins until `value` is at least `wanted`; now and then looks whether the child still lives.
+void wait_for(const std::atomic<std::uint64_t>& value, std::uint64_t wanted) {
+  for (std::uint64_t spins = 1; value.load(std::memory_order_acquire) < wanted; ++spins) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
 #endif
@@ -87,7 +87,7 @@ void kernel(Rank& rank, std::size_t count) {
 /// The next free slot of the ring that this rank writes.
 float* free_slot(SlotRing& ring) {
   const std::uint64_t sent = ring.sent.value.load(std::memory_order_relaxed);
-  if (sent >= SlotRing::slots) wait_for(ring.released, sent - SlotRing::slots + 1);
+  if (sent >= SlotRing::slots) wait_for(ring.released.value, sent - SlotRing::slots + 1);
   return reinterpret_cast<float*>(ring.data[sent % SlotRing::slots]);
 }
 void send(SlotRing& ring) { ring.sent.value.fetch_add(1, std::memory_order_release); }
@@ -95,7 +95,7 @@ void send(SlotRing& ring) { ring.sent.value.fetch_add(1, std::memory_order_relea
 /// The oldest slot of the ring that this rank reads.
 const float* full_slot(SlotRing& ring) {
   const std::uint64_t released = ring.released.value.load(std::memory_order_relaxed);
-  wait_for(ring.sent, released + 1);
+  wait_for(ring.sent.value, released + 1);
   return reinterpret_cast<const float*>(ring.data[released % SlotRing::slots]);
 }
 void release(SlotRing& ring) { ring.released.value.fetch_add(1, std::memory_order_release); }
@@ -136,7 +136,7 @@ void through_slots(Rank& rank, std::size_t count) {
 }  // namespace
 
 void Rank::barrier() {
-  shared_->arrived[rank_].value.store(++epoch_, std::memory_order_release);
+  shared_->arrived[rank_].store(++epoch_, std::memory_order_release);
   wait_for(shared_->arrived[1 - rank_], epoch_);
 }
 

@@ -26,7 +26,8 @@ struct SlotRing {
 
 /// What the ranks share besides their buffers.
 struct Shared {
-  Flag arrived[2];
+  // In one line: who comes second finds the other's flag in the line that it takes to write its own.
+  alignas(64) std::atomic<std::uint64_t> arrived[2] = {};
   Flag measured_ns[2];
   pid_t process[2] = {};
   SlotRing rings[2];  // by sender
