@@ -144,11 +144,14 @@ TEST_CASE("an abort, a timeout and a call that differs end what helpers wait for
     const ncclComm_t aborted = meeting->join(0, rank, 2);
     expect_success(all_reduce_floats(aborted, 100'000), "a sound call");
     if (rank == 0) {
+      std::vector<float> data(1'000'000, 1.0f);  // before the other thread starts: the call must be first
+      float* const place = data.data();
       std::thread other([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
         ncclCommAbort(aborted);
       });
-      expect(all_reduce_floats(aborted, 1'000'000) != ncclSuccess, "an aborted call");
+      const ncclResult_t result = ncclAllReduce(place, place, data.size(), ncclFloat32, ncclSum, aborted, nullptr);
+      expect(result != ncclSuccess, "an aborted call");
       other.join();
     }
     meeting->barrier(2, passed);
