@@ -2,15 +2,19 @@
 // from the call to its completion; and one beside a computation that wants the same core.
 //
 // `concurrent_perf [SIZE...]` under `rondo run -n N --bind core`.  One line a size and way: microseconds of a pair of
-// in-place all-reduces, the median of rounds in which the ways take turns, of the slowest rank.  Then one line a size:
-// microseconds of one call that blocks, and of one on a queue that is waited for by rondoStreamSynchronize, or asked by
-// rondoStreamQuery until it is done.  Then one line a size: by how much a computation takes longer when all-reduces are
-// queued before it, when the last of them was complete, and what the same all-reduces take as blocking calls.
+// in-place all-reduces, the median of rounds in which the ways take turns, of the slowest rank; and the median, least
+// and most, by round, of the ratio to one after the other: for two threads to the same threads one after the other, for
+// all else to one thread that calls in turn.  Then one line a size: microseconds of one call that blocks, and of one on
+// a queue that is waited for by rondoStreamSynchronize, or asked by rondoStreamQuery until it is done.  Then one line a
+// size: by how much a computation takes longer when all-reduces are queued before it, when the last of them was
+// complete, and what the same all-reduces take as blocking calls.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <iterator>
+#include <semaphore>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -20,8 +24,9 @@
 
 namespace {
 
-constexpr int rounds = 7;
+constexpr int rounds = 15;
 constexpr double compute_us = 20'000;
+constexpr double pairs_us = 20'000;  // some times as long as the kernel leaves a thread on its core
 
 void check(ncclResult_t result, std::string_view doing) {
   if (result == ncclSuccess) return;
@@ -62,6 +67,7 @@ using Pair = Party[2];
 struct Way {
   const char* name;
   void (*run)(Pair& parties, std::size_t count, int calls);
+  std::size_t base;  // the way that it is held against
 };
 
 void in_turn(Pair& parties, std::size_t count, int calls) {
@@ -76,13 +82,48 @@ void in_a_group(Pair& parties, std::size_t count, int calls) {
     check(ncclGroupEnd(), "ncclGroupEnd");
   }
 }
+void call_many(Party& party, std::size_t count, int calls) {
+  for (int call = 0; call < calls; ++call) party.reduce(count, nullptr);
+}
+
+/// A second thread, there before and after what is measured.
+class Second {
+ public:
+  Second() : thread_([this] { work(); }) {}
+  ~Second() {
+    begin({});
+    thread_.join();
+  }
+  void begin(std::function<void()> work) {
+    work_ = std::move(work);
+    begin_.release();
+  }
+  void await() { done_.acquire(); }
+
+ private:
+  void work() {
+    for (begin_.acquire(); work_; begin_.acquire()) {
+      work_();
+      done_.release();
+    }
+  }
+  std::binary_semaphore begin_{0}, done_{0};
+  std::function<void()> work_;
+  std::thread thread_;
+};
+Second& second() {
+  static Second thread;
+  return thread;
+}
 void in_threads(Pair& parties, std::size_t count, int calls) {
-  const auto run = [&](Party& party) {
-    for (int call = 0; call < calls; ++call) party.reduce(count, nullptr);
-  };
-  std::thread second(run, std::ref(parties[1]));
-  run(parties[0]);
-  second.join();
+  second().begin([&] { call_many(parties[1], count, calls); });
+  call_many(parties[0], count, calls);
+  second().await();
+}
+void by_thread(Pair& parties, std::size_t count, int calls) {
+  call_many(parties[0], count, calls);
+  second().begin([&] { call_many(parties[1], count, calls); });
+  second().await();
 }
 void on_one_queue(Pair& parties, std::size_t count, int calls) {
   for (int call = 0; call < calls; ++call) {
@@ -96,34 +137,46 @@ void on_two_queues(Pair& parties, std::size_t count, int calls) {
     for (Party& party : parties) party.synchronize();
   }
 }
-const Way ways[] = {{"in turn", in_turn},
-                    {"group", in_a_group},
-                    {"threads", in_threads},
-                    {"one queue", on_one_queue},
-                    {"two queues", on_two_queues}};
+const Way ways[] = {{"in turn", in_turn, 0},    {"group", in_a_group, 0},       {"by thread", by_thread, 2},
+                    {"threads", in_threads, 2}, {"one queue", on_one_queue, 0}, {"two queues", on_two_queues, 0}};
 
 int calls_for(std::size_t bytes) {
   return static_cast<int>(std::clamp<std::size_t>((std::size_t{64} << 20) / std::max<std::size_t>(bytes, 1), 3, 2000));
 }
 
+/// The median, the least and the most of values that belong together, divided.
+struct Spread {
+  double median = 0, least = 0, most = 0;
+};
+Spread ratios(const std::vector<double>& times, const std::vector<double>& bases) {
+  std::vector<double> values;
+  for (std::size_t i = 0; i < times.size(); ++i) values.push_back(times[i] / bases[i]);
+  return {median(values), *std::min_element(values.begin(), values.end()),
+          *std::max_element(values.begin(), values.end())};
+}
+
 void measure_ways(Pair& parties, std::size_t bytes, bool speaks) {
   constexpr std::size_t kinds = std::size(ways);
   const std::size_t count = bytes / sizeof(float);
-  const int calls = calls_for(bytes);
+  int calls = std::min(calls_for(bytes), 500);
   std::vector<double> times[kinds];
-  for (int round = 0; round <= rounds; ++round) {  // the first is not counted
+  for (int round = 0; round <= rounds; ++round) {  // the first is not counted, but by how many calls fill the time
+    double first = 0;
     for (std::size_t kind = 0; kind < kinds; ++kind) {
       slowest(parties[0], 0);
       const double begin = now_us();
       ways[kind].run(parties, count, calls);
       const double time = slowest(parties[0], (now_us() - begin) / calls);
+      if (kind == 0) first = time;
       if (round > 0) times[kind].push_back(time);
     }
+    if (round == 0) calls = std::clamp(static_cast<int>(pairs_us / first), 3, 100'000);
   }
   if (!speaks) return;
-  const double base = median(times[0]);
   for (std::size_t kind = 0; kind < kinds; ++kind) {
-    std::printf("%12zu %12s %12.2f %8.2f\n", bytes, ways[kind].name, median(times[kind]), median(times[kind]) / base);
+    const Spread ratio = ratios(times[kind], times[ways[kind].base]);
+    std::printf("%12zu %12s %12.2f %8.2f %8.2f %8.2f\n", bytes, ways[kind].name, median(times[kind]), ratio.median,
+                ratio.least, ratio.most);
   }
 }
 
@@ -208,33 +261,41 @@ Beside compute_beside(Party& party, std::size_t count, int calls, long turns, do
   return {slowest(party, all), slowest(party, done_ms * 1e3)};
 }
 
+/// The computation alone.
+double compute_alone(Party& party, long turns, double& kept) {
+  slowest(party, 0);
+  const double begin = now_us();
+  kept += compute(turns);
+  return slowest(party, now_us() - begin);
+}
+
 void measure_compute(Party& party, std::size_t bytes, long turns, bool speaks) {
   const std::size_t count = bytes / sizeof(float);
   double kept = 0;
-  std::vector<double> alone, blocking, beside, done;
+  std::vector<double> alone, blocking, beside, done, lost;
   int calls = 1;
   for (int round = 0; round <= rounds; ++round) {
     slowest(party, 0);
-    double begin = now_us();
-    for (int call = 0; call < calls; ++call) party.reduce(count, nullptr);
+    const double begin = now_us();
+    call_many(party, count, calls);
     const double reduced = slowest(party, now_us() - begin);
-    begin = now_us();
-    kept += compute(turns);
-    const double computed = slowest(party, now_us() - begin);
+    const double before = compute_alone(party, turns, kept);
     const Beside both = compute_beside(party, count, calls, turns, kept);
+    const double computed = (before + compute_alone(party, turns, kept)) / 2;
     if (round == 0) {  // as many calls as take half of the computation's time, by all ranks' measure
-      calls = std::clamp(static_cast<int>(compute_us / 2 / std::max(reduced, 1.0)), 1, 500);
+      calls = std::clamp(static_cast<int>(compute_us / 2 / std::max(reduced, 1.0)), 1, 5000);
       continue;
     }
     blocking.push_back(reduced);
     alone.push_back(computed);
     beside.push_back(both.all_us);
     done.push_back(both.done_us);
+    lost.push_back(both.all_us - computed);
   }
   if (!speaks || kept == 0) return;
-  const double lost = median(beside) - median(alone);
-  std::printf("%12zu %6d %12.1f %12.1f %12.1f %12.1f %12.1f %8.2f\n", bytes, calls, median(alone), median(beside), lost,
-              median(done), median(blocking), lost / median(blocking));
+  const Spread ratio = ratios(lost, blocking);
+  std::printf("%12zu %6d %12.1f %12.1f %12.1f %12.1f %12.1f %8.2f %8.2f %8.2f\n", bytes, calls, median(alone),
+              median(beside), median(lost), median(done), median(blocking), ratio.median, ratio.least, ratio.most);
 }
 
 }  // namespace
@@ -261,13 +322,13 @@ int main(int argument_count, char** arguments) {
     party.data.assign(*std::max_element(sizes.begin(), sizes.end()) / sizeof(float), 0.0f);
     check(rondoStreamCreate(&party.queue), "rondoStreamCreate");
   }
-  if (rank == 0) std::printf("#%11s %12s %12s %8s\n", "size(B)", "pair", "time(us)", "/in turn");
+  if (rank == 0) std::printf("#%11s %12s %12s %8s %8s %8s\n", "size(B)", "pair", "time(us)", "ratio", "least", "most");
   for (const std::size_t bytes : sizes) measure_ways(parties, bytes, rank == 0);
   if (rank == 0) std::printf("#%11s %12s %12s %12s\n", "size(B)", "blocking(us)", "queued(us)", "asked(us)");
   for (const std::size_t bytes : sizes) measure_latency(parties[0], bytes, rank == 0);
   if (rank == 0) {
-    std::printf("#%11s %6s %12s %12s %12s %12s %12s %8s\n", "size(B)", "calls", "compute(us)", "beside(us)", "lost(us)",
-                "done(us)", "blocking(us)", "ratio");
+    std::printf("#%11s %6s %12s %12s %12s %12s %12s %8s %8s %8s\n", "size(B)", "calls", "compute(us)", "beside(us)",
+                "lost(us)", "done(us)", "blocking(us)", "ratio", "least", "most");
   }
   const long turns = turns_for(compute_us);
   for (const std::size_t bytes : sizes) measure_compute(parties[0], bytes, turns, rank == 0);
