@@ -1,9 +1,11 @@
 // Queues' workers, the points of events, and the list of living queues.
 //
 // The list is the border's second global: a stream is a pointer from anywhere, and only a list can tell a queue from a
-// CUDA stream or a queue destroyed before.  Calls without a stream do not look at it.
+// CUDA stream or a queue destroyed before.  Calls without a stream do not look at it, nor does a thread for the queue
+// that it used last, while the list is as it was.
 #include "queue.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <map>
 #include <utility>
 
+#include "base/limits.h"
 #include "base/threads.h"
 
 namespace rondo {
@@ -43,14 +46,28 @@ Queue::~Queue() {
     work_came_.notify_one();
   }
   worker_.join();
+  while (kept_ != nullptr) delete std::exchange(kept_, kept_->next);
 }
 
 std::uint64_t Queue::push(std::unique_ptr<Item> item) noexcept {
   const Lock lock(mutex_);
+  return append(item.release());
+}
+
+void Queue::push_call(ncclComm* comm, const Call& call, const void* device_scalar) {
+  const Lock lock(mutex_);
+  if (kept_ == nullptr) keep(new Item);
+  kept_->batch.add(comm, call, device_scalar, false);
+  --kept_count_;
+  append(std::exchange(kept_, kept_->next));
+}
+
+std::uint64_t Queue::append(Item* item) noexcept {
   item->batch.take_turns();  // here, so that calls of several threads are in the order of their turns
   if (std::exchange(idle_, false)) threads::idle_ended();
-  *newest_ = item.release();
-  newest_ = &(*newest_)->next;
+  item->next = nullptr;
+  *newest_ = item;
+  newest_ = &item->next;
   if (!running_) wake_worker();
   return ++pushed_;
 }
@@ -60,8 +77,17 @@ void Queue::wake_worker() noexcept {
   if (std::exchange(asleep_, false)) work_came_.notify_one();
 }
 
+void Queue::keep(Item* item) noexcept {
+  item->next = std::exchange(kept_, item);
+  ++kept_count_;
+}
+
 void Queue::wait(std::uint64_t number) noexcept {
   Lock lock(mutex_);
+  wait(lock, number);
+}
+
+void Queue::wait(Lock& lock, std::uint64_t number) noexcept {
   while (done_ < number) {
     if (!running_) {
       run_items(lock, number, Patience::caller);
@@ -75,9 +101,7 @@ void Queue::wait(std::uint64_t number) noexcept {
 
 void Queue::drain() noexcept {
   Lock lock(mutex_);
-  const std::uint64_t all = pushed_;
-  lock.unlock();
-  wait(all);
+  wait(lock, pushed_);
 }
 
 bool Queue::idle() const {
@@ -123,12 +147,13 @@ void Queue::be_idle() noexcept {
 void Queue::run_items(Lock& lock, std::uint64_t until, Patience patience) noexcept {
   running_ = true;
   while (oldest_ != nullptr && done_ < until) {
-    const std::unique_ptr<Item> item(oldest_);
+    std::unique_ptr<Item> item(oldest_);
     oldest_ = item->next;
     if (oldest_ == nullptr) newest_ = &oldest_;
     lock.unlock();
     run(*item, patience);
     lock.lock();
+    if (kept_count_ < limits::queued_calls_kept) keep(item.release());
     if (++done_ < wanted_) continue;
     wanted_ = nobody_waits;  // whoever waits for more says so again
     done_some_.notify_all();
@@ -138,7 +163,7 @@ void Queue::run_items(Lock& lock, std::uint64_t until, Patience patience) noexce
 }
 
 void Queue::run(Item& item, Patience patience) noexcept {
-  if (item.waits_for != nullptr) item.waits_for->wait();
+  if (item.waits_for != nullptr) std::exchange(item.waits_for, nullptr)->wait();
   if (!item.batch.empty()) {
     std::string sentence;
     const Status status = item.batch.run(patience, sentence);
@@ -147,7 +172,7 @@ void Queue::run(Item& item, Patience patience) noexcept {
       if (outcome_.code == Code::success) outcome_ = {status.code, std::move(sentence)};
     }
   }
-  if (item.completes != nullptr) item.completes->complete();
+  if (item.completes != nullptr) std::exchange(item.completes, nullptr)->complete();
 }
 
 namespace {
@@ -155,25 +180,44 @@ namespace {
 struct Living {
   std::mutex mutex;
   std::map<const void*, std::shared_ptr<Queue>> queues;  // shared: see find_queue
+  std::atomic<std::uint64_t> state{1};                   // another one after each change, and in a forked child
 };
 
 /// Never destroyed: queues may be in use while the process ends.
 Living& living() {
-  static Living& list = *new Living;
+  static Living& list = *[] {
+    auto* made = new Living;
+    ::pthread_atfork(nullptr, nullptr, [] { living().state.fetch_add(1); });
+    return made;
+  }();
   return list;
 }
 
+/// What a thread found last, and when: 0 for nothing.
+struct Found {
+  const void* stream = nullptr;
+  std::uint64_t state = 0;
+  std::weak_ptr<Queue> queue;  // weak: it ends when it is destroyed, not with this thread
+};
+thread_local Found found_last;
+
 std::shared_ptr<Queue> find(cudaStream_t stream, bool remove) {
-  const std::lock_guard lock(living().mutex);
-  const auto found = living().queues.find(stream);
-  if (found == living().queues.end()) {
+  Living& all = living();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.queues.find(stream);
+  if (found == all.queues.end()) {
     throw Error(Code::invalid_argument,
                 "stream is not a queue of rondoStreamCreate, or was destroyed; buffers are host memory, so give NULL "
                 "(the call blocks) or a queue");
   }
   std::shared_ptr<Queue> queue = found->second;
   queue->check_not_forked();
-  if (remove) living().queues.erase(found);
+  if (remove) {
+    all.queues.erase(found);
+    all.state.fetch_add(1);
+  } else {
+    found_last = {stream, all.state.load(), queue};
+  }
   return queue;
 }
 
@@ -183,10 +227,16 @@ cudaStream_t add_queue() {
   auto queue = std::make_shared<Queue>();
   const std::lock_guard lock(living().mutex);
   living().queues.emplace(queue.get(), queue);
+  living().state.fetch_add(1);
   return reinterpret_cast<cudaStream_t>(queue.get());
 }
 
-std::shared_ptr<Queue> find_queue(cudaStream_t stream) { return find(stream, false); }
+std::shared_ptr<Queue> find_queue(cudaStream_t stream) {
+  if (found_last.stream == stream && found_last.state == living().state.load(std::memory_order_acquire)) {
+    if (std::shared_ptr<Queue> queue = found_last.queue.lock()) return queue;
+  }
+  return find(stream, false);
+}
 std::shared_ptr<Queue> remove_queue(cudaStream_t stream) { return find(stream, true); }
 
 }  // namespace rondo

@@ -2,7 +2,8 @@
 //
 // One worker thread runs them, and a thread that waits for the queue runs what the worker has not begun: that saves two
 // wake-ups.  At any time one thread runs items.  The worker never spins, takes no signals, does not interrupt whoever
-// gives it work, and ends with the queue.
+// gives it work, and ends with the queue.  A call takes the room of one that is done: to hand it over allocates
+// nothing.
 #pragma once
 
 #include <atomic>
@@ -54,6 +55,8 @@ class Queue {
   };
   /// Any thread.  Takes the turns of the item's calls; it runs after all before it.  The item's number, from 1 on.
   std::uint64_t push(std::unique_ptr<Item> item) noexcept;
+  /// The same for one call, as Batch::add() has it.  Throws only before it has changed anything.
+  void push_call(ncclComm* comm, const Call& call, const void* device_scalar);
 
   /// The outcome of the calls that have run since the last take_outcome().
   struct Outcome {
@@ -73,17 +76,24 @@ class Queue {
  private:
   using Lock = std::unique_lock<std::mutex>;
   void work() noexcept;
+  // All of these with the lock.
+  std::uint64_t append(Item* item) noexcept;
+  void wait(Lock& lock, std::uint64_t number) noexcept;
+  void keep(Item* item) noexcept;
   /// Runs items in this thread, while nobody else does, until `until` are done or none is left.
   void run_items(Lock& lock, std::uint64_t until, Patience patience) noexcept;
-  void run(Item& item, Patience patience) noexcept;
   void be_idle() noexcept;
   void wake_worker() noexcept;
+  // Without it.
+  void run(Item& item, Patience patience) noexcept;
 
   mutable std::mutex mutex_;
   std::condition_variable work_came_;  // for the worker
   std::condition_variable done_some_;
   Item* oldest_ = nullptr;
   Item** newest_ = &oldest_;  // where the next item is linked
+  Item* kept_ = nullptr;      // empty ones
+  std::size_t kept_count_ = 0;
   std::uint64_t pushed_ = 0;
   std::uint64_t done_ = 0;
   std::uint64_t wanted_ = nobody_waits;  // of `done_`: the least that a thread waits for

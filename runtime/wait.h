@@ -60,6 +60,9 @@ class Waiter {
       if (turns_ % (sleep_ == Sleep::on_sockets ? looks_per_clock_on_sockets : looks_per_clock) != 0) return true;
     } else if (style_ == WaitStyle::yield && !slept_) {
       sched_yield();
+    } else if (style_ == WaitStyle::polite && sleep_ != Sleep::on_sockets && turns_ % looks_per_clock_polite != 0 &&
+               !slept_) {
+      return true;  // to look at the clock takes as long as several looks
     }
     const auto now = Clock::now();
     if (!timing_) {
@@ -97,6 +100,7 @@ class Waiter {
   }
 
   static constexpr int looks_per_clock = 256;
+  static constexpr int looks_per_clock_polite = 16;
   static constexpr int looks_per_clock_on_sockets = 4;  // each is a system call
   static constexpr std::chrono::nanoseconds spin_for{1'000'000};
   static constexpr std::chrono::nanoseconds spin_on_sockets_for{50'000};

@@ -154,14 +154,12 @@ inline Call call_of(const Request& request) noexcept {
       group::add(comm, call, device_scalar, std::move(queue));
       return ncclSuccess;
     }
-    Batch batch;
-    batch.add(comm, call, device_scalar, false);
     if (queue != nullptr) {
-      auto item = std::make_unique<Queue::Item>();
-      item->batch = std::move(batch);
-      queue->push(std::move(item));
+      queue->push_call(comm, call, device_scalar);
       return ncclSuccess;
     }
+    Batch batch;
+    batch.add(comm, call, device_scalar, false);
     batch.take_turns();
     std::string sentence;
     const Status status = batch.run(Patience::caller, sentence);

@@ -335,14 +335,16 @@ Status run_batch(Room& room, std::span<const PendingCall> calls, Patience patien
 
 /// A call like an earlier one, with nothing before it and nothing wrong: the path of small messages.  False: take the
 /// other one.
-bool run_again(CommunicatorImpl& communicator, const Call& call, std::uint64_t turn, Status& status) noexcept {
+bool run_again(CommunicatorImpl& communicator, const Call& call, std::uint64_t turn, Patience patience,
+               Status& status) noexcept {
   if (!communicator.has_turn(turn)) return false;
   PreparedRun* const prepared = communicator.find_run(call);
   if (prepared == nullptr || prepared->shared || !communicator.status().ok()) return false;
   communicator.begin(*prepared, call, {});
   Execution execution{&prepared->run, communicator.supervision(), nullptr, {}};
-  Waiter waiter(communicator.wait_style(), communicator.doorbell(), communicator.patience());
-  if (communicator.siblings().empty()) [[likely]] {
+  const WaitStyle style = patience == Patience::worker ? WaitStyle::polite : communicator.wait_style();
+  Waiter waiter(style, communicator.doorbell(), communicator.patience());
+  if (communicator.siblings().empty() || patience == Patience::worker) [[likely]] {
     execute(std::span(&execution, 1), waiter);
   } else {
     execute_watched(communicator, *prepared, execution, waiter);
@@ -394,7 +396,13 @@ bool exchange_again(std::span<const PendingCall> calls, Status& status) noexcept
 }  // namespace
 
 Status run_calls(std::span<const PendingCall> calls, Patience patience) noexcept {
-  if (Status status; patience == Patience::caller && exchange_again(calls, status)) return status;
+  Status status;
+  if (calls.size() == 1) {
+    const PendingCall& only = calls.front();
+    if (run_again(impl(*only.communicator), only.call, only.turn, patience, status)) return status;
+  } else if (patience == Patience::caller && exchange_again(calls, status)) {
+    return status;
+  }
   thread_local Room room;
   return run_batch(room, calls, patience);
 }
@@ -402,7 +410,7 @@ Status run_calls(std::span<const PendingCall> calls, Patience patience) noexcept
 Status run_call(Communicator& communicator, const Call& call) noexcept {
   CommunicatorImpl& self = impl(communicator);
   const std::uint64_t turn = self.take_turns(1);
-  if (Status status; run_again(self, call, turn, status)) return status;
+  if (Status status; run_again(self, call, turn, Patience::caller, status)) return status;
   const PendingCall pending{&communicator, call, turn};
   Room room;
   return run_batch(room, std::span(&pending, 1), Patience::caller);

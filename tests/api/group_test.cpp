@@ -1,10 +1,29 @@
 // Groups and queues over a fake communicator: what runs together, in which order, on which thread, and how it fails.
 #define CATCH_CONFIG_MAIN
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <new>
 
 #include "api_fixture.h"
 #include "base/threads.h"
+
+namespace {
+thread_local int allocations = 0;
+}
+
+// Of this program and of the library in it.
+void* operator new(std::size_t bytes) {
+  ++allocations;
+  void* const room = std::malloc(bytes);
+  if (room == nullptr) throw std::bad_alloc();
+  return room;
+}
+void operator delete(void* room) noexcept { std::free(room); }
+void operator delete(void* room, std::size_t) noexcept { std::free(room); }
 
 namespace {
 
@@ -195,6 +214,44 @@ TEST_CASE("calls on a queue return at once and run in order on its worker") {
     CHECK(fake::world().ran[i].thread == fake::world().ran[0].thread);
     CHECK(fake::world().ran[i].calls[0].turn == i);
   }
+}
+
+TEST_CASE("to give a queue as many calls as it has held before allocates nothing") {
+  Ranks ranks(2, 1);
+  const Stream stream;
+  constexpr int calls = 50;
+  for (const bool first : {true, false}) {
+    Gate gate;
+    fake::world().outcome = [&](const rondo::PendingCall&) {
+      gate.wait();
+      return rondo::Status{};
+    };
+    const int before = allocations;
+    int given = 0;
+    for (int call = 0; call < calls; ++call) given += reduce(ranks[0], 1, stream) == ncclSuccess ? 1 : 0;
+    const int made = allocations - before;
+    CHECK(given == calls);
+    gate.open();
+    CHECK(rondoStreamSynchronize(stream) == ncclSuccess);
+    CHECK((made > 0) == first);
+  }
+  CHECK(fake::world().ran.size() == 2 * calls);
+}
+
+TEST_CASE("a thread that has used a queue sees that another destroyed it, and a forked child that it is not its own") {
+  Ranks ranks(2, 1);
+  cudaStream_t stream = nullptr;
+  REQUIRE(rondoStreamCreate(&stream) == ncclSuccess);
+  CHECK(reduce(ranks[0], 1, stream) == ncclSuccess);
+  CHECK(rondoStreamSynchronize(stream) == ncclSuccess);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(rondoStreamQuery(stream) == ncclInvalidUsage ? 0 : 1);
+  int status = -1;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  std::thread([&] { REQUIRE(rondoStreamDestroy(stream) == ncclSuccess); }).join();
+  CHECK(rondoStreamQuery(stream) == ncclInvalidArgument);
+  CHECK(reduce(ranks[0], 1, stream) == ncclInvalidArgument);
 }
 
 /// Calls and waits until a call was run by this thread, as that is left to chance; the number of calls.
