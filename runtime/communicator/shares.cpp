@@ -10,7 +10,12 @@ void Share::add(CommunicatorImpl& communicator, Run& run) {
   executions_.push_back({&run, communicator.supervision(), nullptr, {}});
 }
 
-void Share::take_in(const Share& other) {
+void Share::make_room(std::size_t runs) {
+  runs_.reserve(runs);
+  executions_.reserve(runs);
+}
+
+void Share::take_in(const Share& other) noexcept {
   runs_.insert(runs_.end(), other.runs_.begin(), other.runs_.end());
   executions_.insert(executions_.end(), other.executions_.begin(), other.executions_.end());
 }
@@ -67,7 +72,10 @@ Share& Shares::share(CommunicatorImpl& communicator, int number) {
 void Shares::add(CommunicatorImpl& communicator, PreparedRun& prepared) {
   for (int number = 1; number <= static_cast<int>(prepared.others.size()); ++number) {
     Run& run = *prepared.others[static_cast<std::size_t>(number) - 1];
-    if (!run.done()) share(communicator, number).add(communicator, run);
+    if (run.done()) continue;
+    rest_.make_room(runs_ + 1);
+    share(communicator, number).add(communicator, run);
+    ++runs_;
   }
 }
 

@@ -20,7 +20,13 @@ class Share final : public LaneHelpers::Work {
     return communicator_ == &communicator && number_ == number;
   }
   void add(CommunicatorImpl& communicator, Run& run);
-  void take_in(const Share& other);
+  /// There is room for both: see make_room().
+  void take_in(const Share& other) noexcept;
+  void make_room(std::size_t runs);
+  void clear() noexcept {
+    runs_.clear();
+    executions_.clear();
+  }
 
   /// Gives it to its helper, who waits in this style.
   void give(WaitStyle style) noexcept;
@@ -61,13 +67,15 @@ class Shares {
   Status first_failure() const noexcept;
   void clear() noexcept {
     shares_.clear();
-    rest_ = Share();
+    rest_.clear();
+    runs_ = 0;
   }
 
  private:
   Share& share(CommunicatorImpl& communicator, int number);
   std::deque<Share> shares_;
-  Share rest_;
+  Share rest_;            // has room for all
+  std::size_t runs_ = 0;  // of all shares
 };
 
 }  // namespace rondo
