@@ -54,8 +54,9 @@ class SendEnd {
  public:
   virtual ~SendEnd() = default;
   /// Room for the next message of `bytes` <= slot_bytes(), or null while there is no credit.  Asking again before
-  /// commit() gives the same room.  There are credits for capacity() messages of any size, or one less while a message
-  /// that crossed one of them is still to be released at this end; there may be more for small ones and for lent ones.
+  /// commit() gives the same room.  There are credits for capacity() messages of any size, or one less while the
+  /// peer keeps the room of one for an answer, or has not told of the last ones released.  There may be more for small
+  /// ones and for lent ones.
   virtual std::byte* reserve(std::size_t bytes) noexcept = 0;
   /// Sends the reserved message.
   virtual void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept = 0;

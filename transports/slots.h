@@ -4,10 +4,8 @@
 // inline_bytes); and `credits` slots for larger payloads.  The sender fills the slot, then the header, then writes its
 // sequence number; the receiver polls that number, and gives messages back in order through one counter in a line of
 // its own.  A small message is one line from one cache to the other.  What fits into its header, or is lent, needs no
-// slot: of such messages the sender may be `headers` ahead, so that it seldom has to fetch the counter.
-//
-// Slots change hands.  Where two messages cross, each receiver keeps the slot that it has just read, and fills it
-// next: its lines are in that receiver's cache, while those of the slot that it filled are in the other's.
+// slot: of such messages the sender may be `headers` ahead, so that it seldom has to fetch the counter.  Which slot a
+// message goes to: places.h.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +19,7 @@
 
 #include "base/doorbell.h"
 #include "base/limits.h"
+#include "places.h"
 #include "shared_copy.h"
 #include "transport.h"
 
@@ -67,14 +66,7 @@ enum Kind : std::uint32_t {
   offers_reply = 1u << 29,
   by_address = 1u << 28,  // lent: the offsets are addresses in the lender's process
 };
-inline constexpr int slot_shift = 24;  // the number of the slot, where there is one
-inline constexpr std::uint32_t slot_mask = 0xf;
-inline constexpr std::uint32_t bytes_mask = (1u << slot_shift) - 1;
-/// Slots are numbered as their sender sees them: first those of the ring to the peer, then those of the ring from it.
-/// What is one for this rank is the other for the peer.
-inline constexpr std::uint32_t other_ring = limits::credits;
-static_assert(limits::slot_bytes <= bytes_mask && 2 * limits::credits <= slot_mask + 1);
-static_assert((limits::credits & (limits::credits - 1)) == 0);
+inline constexpr std::uint32_t bytes_mask = (1u << Spot::at_shift) - 1;  // above them, of a message in a slot: its Spot
 
 struct alignas(limits::cache_line_bytes) Header {
   std::atomic<std::uint32_t> sequence{0};  // number of the message + 1
@@ -120,91 +112,30 @@ inline constexpr int rooms_max = 2;
 /// gone again before it is used.
 inline constexpr std::size_t fetched_bytes_max = 8 * 1024;
 
-/// Releases of messages within their headers that the sender is not told of at once: nobody waits for them while it
-/// has other headers, and the counter's line stays in the receiver's cache.
+/// Up to this size a receiver asks for all lines of a message at once: copying them one after another has fewer of them
+/// under way.  Measured: of longer ones the processor itself fetches as many.
+inline constexpr std::size_t read_at_once_bytes_max = 4 * 1024;
+
+/// Releases of short messages that the sender is not told of at once: nobody waits for them while it has other headers,
+/// and other slots, and the counter's line stays in the receiver's cache.
 inline constexpr std::uint64_t releases_untold_max = limits::headers / 4;
 static_assert(limits::headers - releases_untold_max >= limits::credits);
 
 /// What the two ends of one rank tell each other: what was released, so that an answer carries the release of what it
 /// answers and nobody has to fetch the counter; and which slots the rank may fill.
-///
-/// Our message i and the peer's message j cross if each was the first that its receiver had not released when the other
-/// was sent.  Both ranks see the same, in the two headers.  If both are in slots, these change hands: each rank, when
-/// it releases the other's message, takes the slot for the one it gave.  Until then it may not fill the one it gave,
-/// even if it sees that released.  At most one message of each rank crosses one that is not released yet, so that this
-/// takes one credit at the most: left are what every plan is proved with.
 struct Acknowledged {
   std::uint32_t here = 0;   // messages of the incoming link that this rank has released
   std::uint32_t there = 0;  // messages of the outgoing link that the peer has released, as its last message said
   bool lends = false;       // this rank lends by address, and does not know yet that all is released
-
-  /// Room for one message that needs a slot.
-  struct Place {
-    std::uint32_t slot = 0;
-    std::uint64_t until = 0;  // the message that is there; 0: none
-    std::uint32_t told = 0;   // what that message's header says was released
-  };
-  Place places[limits::credits];
-  int next = 0;                        // the place to fill next, if it is free
-  bool reserved = false;               // it has been promised to the sender
-  bool changed = false;                // a slot changed hands since the last message in one was sent
-  const RingHead* incoming = nullptr;  // null: slots never change hands, as where a rank has both ends of a ring
+  Places places;
   std::byte* incoming_slots = nullptr;
   std::byte* outgoing_slots = nullptr;
 
-  Acknowledged() noexcept {
-    for (std::uint32_t i = 0; i < limits::credits; ++i) places[i].slot = i;
-  }
   /// Lets slots change hands: on both ranks, before the first message.
   void join(RingView outgoing, RingView to_here) noexcept {
     outgoing_slots = outgoing.payloads;
     incoming_slots = to_here.payloads;
-    incoming = &to_here.head;
-  }
-  static bool in_slot(std::uint32_t bytes_and_kind) noexcept {
-    return (bytes_and_kind & lent) == 0 && (bytes_and_kind & bytes_mask) > limits::inline_bytes;
-  }
-  /// Whether a place may be filled when the peer has released so many messages.
-  bool is_free(const Place& place, std::uint64_t released) const noexcept {
-    return place.until <= released && !(place.until != 0 && incoming != nullptr && is_given(place));
-  }
-  /// Whether the place's slot was given for that of a message that is still to be released here.
-  bool is_given(const Place& place) const noexcept {
-    const std::uint32_t crossing = place.told + 1;
-    if (static_cast<std::int32_t>(here - crossing) >= 0) return false;
-    const Header& header = incoming->headers[(crossing - 1) % limits::headers];
-    return header.sequence.load(std::memory_order_acquire) == crossing && in_slot(header.bytes_and_kind) &&
-           header.released + 1 == static_cast<std::uint32_t>(place.until);
-  }
-  /// Turns to a place that is free when the peer has released so many messages; false: there is none.
-  bool find_place(std::uint64_t released) noexcept {
-    for (int tries = 0; tries < limits::credits; ++tries) {
-      if (is_free(places[next], released)) return reserved = true;
-      next = (next + 1) % limits::credits;
-    }
-    return false;
-  }
-  /// Fills the place with message `number`; its slot.
-  std::uint32_t fill_place(std::uint64_t number) noexcept {
-    Place& place = places[next];
-    place.until = number;
-    place.told = here;
-    next = (next + 1) % limits::credits;
-    reserved = changed = false;
-    return place.slot;
-  }
-  /// The peer's message `number`, which said that `told` of ours were released, is released: keeps its slot if it
-  /// crossed one of ours.
-  void keep_slot(std::uint32_t number, std::uint32_t told, std::uint32_t slot) noexcept {
-    if (incoming == nullptr) return;
-    for (Place& place : places) {
-      const bool crossed = static_cast<std::uint32_t>(place.until) == told + 1 && place.told + 1 == number;
-      if (place.until == 0 || !crossed) continue;
-      place = {slot ^ other_ring, 0, 0};
-      changed = true;
-      if (!reserved) next = static_cast<int>(&place - places);
-      return;
-    }
+    places.join();
   }
 };
 
@@ -228,21 +159,21 @@ class Sender final : public SendEnd {
     const bool small = bytes <= limits::inline_bytes;
     // The message whose release makes room is the one that had the header before.
     const std::uint64_t past = sent_ + 1 - std::min<std::uint64_t>(sent_ + 1, limits::headers);
-    const auto has_room = [&] { return released_ >= past && (small || acknowledged_.find_place(released_)); };
+    const auto has_room = [&] {
+      return released_ >= past && (small || acknowledged_.places.find(bytes, ring_.slot_bytes, released_));
+    };
     if (!has_room()) {
       advance_to(acknowledged_.there);
       if (!has_room() && (released(), !has_room())) return nullptr;
     }
-    return small ? ring_.head.headers[sent_ % limits::headers].payload : next_slot();
+    return small ? ring_.head.headers[sent_ % limits::headers].payload : room(acknowledged_.places.found());
   }
 
   void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept override {
     std::uint32_t kind = (flags.raw ? raw : 0u) | (flags.offers_reply ? offers_reply : 0u);
-    // Where slots change hands, the next one to fill is still to be read.
-    const bool fetches = bytes > limits::inline_bytes && bytes <= fetched_bytes_max && !acknowledged_.changed;
-    if (bytes > limits::inline_bytes) kind |= acknowledged_.fill_place(sent_ + 1) << slot_shift;
+    if (bytes > limits::inline_bytes) kind |= acknowledged_.places.fill(sent_ + 1).word();
     publish(bytes, kind, signature);
-    if (fetches) fetch_slot(bytes);
+    if (bytes > limits::inline_bytes && bytes <= fetched_bytes_max) fetch_room(bytes);
   }
 
   bool lend(const std::byte* source, std::byte* reply, std::size_t bytes, const Signature& signature,
@@ -262,7 +193,7 @@ class Sender final : public SendEnd {
       acknowledged_.lends = true;
     }
     std::memcpy(ring_.head.headers[sent_ % limits::headers].payload, &range, sizeof range);
-    acknowledged_.reserved = false;
+    acknowledged_.places.forget();
     publish(bytes, kind, signature);
     return true;
   }
@@ -303,18 +234,18 @@ class Sender final : public SendEnd {
     fetch_for_writing(&ring_.head.headers[sent_ % limits::headers]);
   }
 
-  /// Fetches the next slot, for a message like the last one, unless the receiver may still read what is there.
-  void fetch_slot(std::size_t bytes) noexcept {
+  /// Fetches the room for a message like the last one, unless the receiver may still read what is there.
+  void fetch_room(std::size_t bytes) noexcept {
     advance_to(acknowledged_.there);
-    if (!acknowledged_.is_free(acknowledged_.places[acknowledged_.next], released_)) return;
-    std::byte* const room = next_slot();
-    for (std::size_t at = 0; at < bytes; at += limits::cache_line_bytes) fetch_for_writing(room + at);
+    Spot spot;
+    if (!acknowledged_.places.next(bytes, ring_.slot_bytes, released_, spot)) return;
+    std::byte* const next = room(spot);
+    for (std::size_t at = 0; at < bytes; at += limits::cache_line_bytes) fetch_for_writing(next + at);
   }
 
-  std::byte* next_slot() const noexcept {
-    const std::uint32_t slot = acknowledged_.places[acknowledged_.next].slot;
-    if (slot < other_ring) return ring_.payload(slot);
-    return acknowledged_.incoming_slots + (slot - other_ring) * ring_.slot_bytes;
+  std::byte* room(Spot spot) const noexcept {
+    if (spot.slot < other_ring) return ring_.payload(spot.slot) + spot.at;
+    return acknowledged_.incoming_slots + (spot.slot - other_ring) * ring_.slot_bytes + spot.at;
   }
 
   /// Either count may be the older one.
@@ -369,13 +300,9 @@ class Receiver final : public ReceiveEnd {
       if (!give_back_copies()) (void)lost();
     }
     acknowledged_.here = static_cast<std::uint32_t>(received_);
-    const bool small = !message_.lent && message_.bytes <= limits::inline_bytes;
-    if (small && received_ - told_ < releases_untold_max) return;
-    if (!small && !message_.lent) {
-      const Header& header = header_of(received_ - 1);
-      acknowledged_.keep_slot(acknowledged_.here, header.released, header.bytes_and_kind >> slot_shift & slot_mask);
-    }
+    if (!message_.lent && may_wait(header_of(received_ - 1)) && received_ - told_ < releases_untold_max) return;
     told_ = received_;
+    untold_slot_ = none;
     tell_release(ring_.head.releases_key);
     ring_.head.released.store(acknowledged_.here, std::memory_order_release);
     ring(peer_.doorbell);
@@ -403,6 +330,16 @@ class Receiver final : public ReceiveEnd {
     return header_of(message).sequence.load(std::memory_order_acquire) == static_cast<std::uint32_t>(message + 1);
   }
 
+  /// Takes note of the release of a message that was not lent; whether the sender need not hear of it at once.
+  bool may_wait(const Header& header) noexcept {
+    if (message_.bytes <= limits::inline_bytes) return true;
+    const Spot spot = Spot::of(header.bytes_and_kind);
+    const bool room_enough = acknowledged_.places.release(spot, message_.bytes, acknowledged_.there);
+    if (!room_enough || (untold_slot_ != none && untold_slot_ != spot.slot)) return false;
+    untold_slot_ = spot.slot;
+    return true;
+  }
+
   const Message* open(const Header& header) noexcept {
     const std::uint32_t word = header.bytes_and_kind;
     message_.bytes = word & bytes_mask;
@@ -414,7 +351,8 @@ class Receiver final : public ReceiveEnd {
     message_.reply = nullptr;
     if (!message_.lent) {
       const bool inside = message_.bytes <= limits::inline_bytes;
-      message_.data = inside ? header.payload : slot(word >> slot_shift & slot_mask);
+      message_.data = inside ? header.payload : slot(Spot::of(word));
+      if (!inside && message_.bytes <= read_at_once_bytes_max) read_at_once(message_.data, message_.bytes);
     } else if (!borrow(header, (word & by_address) != 0)) {
       return nullptr;
     }
@@ -422,9 +360,12 @@ class Receiver final : public ReceiveEnd {
     return &message_;
   }
 
-  const std::byte* slot(std::uint32_t number) const noexcept {
-    if (number < other_ring) return ring_.payload(number);
-    return acknowledged_.outgoing_slots + (number - other_ring) * ring_.slot_bytes;
+  static void read_at_once(const std::byte* data, std::size_t bytes) noexcept {
+    for (std::size_t at = 0; at < bytes; at += limits::cache_line_bytes) __builtin_prefetch(data + at);
+  }
+  const std::byte* slot(Spot spot) const noexcept {
+    if (spot.slot < other_ring) return ring_.payload(spot.slot) + spot.at;
+    return acknowledged_.outgoing_slots + (spot.slot - other_ring) * ring_.slot_bytes + spot.at;
   }
 
   /// Finds what the message lends: mapped, or by address (read into the landing, and the reply written from there).
@@ -512,6 +453,8 @@ class Receiver final : public ReceiveEnd {
   Acknowledged& acknowledged_;
   std::uint64_t received_;
   std::uint64_t told_;  // of the messages released, those that the sender can see
+  static constexpr std::uint32_t none = ~0u;
+  std::uint32_t untold_slot_ = none;  // where such messages lie, if they do in one
   std::byte* const landing_;
   bool peeked_ = false;
   int read_ = 0;                    // messages from the oldest on that are copied

@@ -110,19 +110,20 @@ TEST_CASE("A full link gives no room until the receiver releases") {
     rondo::SendEnd& sender = pair->send_end(0);
     const std::uint64_t before = sender.sent();
     const int capacity = sender.capacity();
+    const std::size_t bytes = sender.slot_bytes();
     for (int round = 0; round < 10; ++round) {
-      for (int i = 0; i < capacity; ++i) send(*pair, 0, 100, i);
+      for (int i = 0; i < capacity; ++i) send(*pair, 0, bytes, i);
       for (int i = 0; i < 20; ++i) pair->pass();
-      CHECK(sender.reserve(100) == nullptr);
+      CHECK(sender.reserve(bytes) == nullptr);
       CHECK(sender.sent() - sender.released() == static_cast<std::uint64_t>(capacity));
       for (int i = 0; i < capacity; ++i) {
         const Message* const message = await(*pair, 1);
         REQUIRE(message != nullptr);
-        CHECK(holds(*message, 100, i));
+        CHECK(holds(*message, bytes, i));
         pair->receive_end(1).release();
-        std::byte* const room = await_room(*pair, 0, 100);
+        std::byte* const room = await_room(*pair, 0, bytes);
         REQUIRE(room != nullptr);
-        CHECK(sender.reserve(100) == room);
+        CHECK(sender.reserve(bytes) == room);
       }
     }
     CHECK(sender.sent() - before == static_cast<std::uint64_t>(10 * capacity));
