@@ -84,7 +84,7 @@ std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, 
   const control::Membership membership = control::join(id, rank, ranks, deadline, settings);
   policy.far = links_are_far(policy, membership);
   Parts parts{{}, std::move(policy), lanes, std::move(tuning), host_reducer()};
-  parts.transports.push_back(make_shm_transport(control::doorbell(), lanes.lanes, node));
+  parts.transports.push_back(make_shm_transport(control::doorbell(), lanes.lanes, node, host_of(membership).crowded()));
   parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets, congestion, zero_copy));
   return make_communicator(membership, std::move(parts), options, deadline);
 }

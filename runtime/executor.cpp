@@ -151,7 +151,8 @@ bool Run::progress() noexcept {
 bool Run::help() noexcept {
   for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
-    if (!s.done && s.blocked_on_credit != nullptr && s.blocked_on_credit->help()) return true;
+    if (s.done || !s.strand->lends) continue;
+    if (std::ranges::any_of(s.strand->senders, [](SendEnd* sender) { return sender->help(); })) return true;
   }
   return false;
 }

@@ -75,6 +75,7 @@ struct BoundStrand {
   std::vector<ReceiveEnd*> receivers;     // distinct
   std::vector<SendEnd*> polled_senders;   // of them, those that move only when asked
   std::vector<ReceiveEnd*> polled_receivers;
+  bool lends = false;
   int replies_max = 0;  // declined lends awaiting a reply, at the most, in slices per m
 };
 

@@ -46,17 +46,23 @@ class SharedCopy {
  public:
   /// From how many bytes on it is worth while to ask the lender.
   static constexpr std::size_t bytes_min = 96 * 1024;
+  /// And where the borrower lends to its lender, too, so that each has the other's copy to make.
+  static constexpr std::size_t crossing_bytes_min = 256 * 1024;
 
   // ---- for the borrower
 
+  /// Who makes a posted copy.
+  enum class Makers { both, lender };
+
   /// Posts a copy: to `here`, the borrower's, from `there`, the lender's.  The one before is finished.
-  void post(std::span<const Copy> copies) noexcept {
+  void post(std::span<const Copy> copies, Makers makers) noexcept {
     std::uint64_t total = 0;
     for (std::size_t i = 0; i < copies.size(); ++i) {
       copies_[i] = copies[i];
       total += copies[i].bytes;
     }
     written_.store(0, std::memory_order_relaxed);
+    makers_.store(makers, std::memory_order_relaxed);
     const std::uint64_t job = (left_.load(std::memory_order_relaxed) >> job_shift) + 1;
     left_.store(job << job_shift | total, std::memory_order_release);
   }
@@ -98,7 +104,8 @@ class SharedCopy {
   /// Writes a part, if one is left; true if it did.
   bool write_part(Lender& lender) noexcept {
     std::uint64_t left = left_.load(std::memory_order_acquire);
-    const std::uint64_t bytes = part_bytes(left);
+    const bool alone = makers_.load(std::memory_order_relaxed) == Makers::lender;
+    const std::uint64_t bytes = alone ? back_of(left) - front_of(left) : part_bytes(left);
     if (bytes == 0) return false;
     const std::uint64_t written = written_.load(std::memory_order_relaxed);
     if (written == refused_mark || !left_.compare_exchange_strong(left, left - bytes, std::memory_order_acq_rel)) {
@@ -155,6 +162,7 @@ class SharedCopy {
 
   alignas(limits::cache_line_bytes) std::atomic<std::uint64_t> left_{0};
   std::atomic<std::uint64_t> written_{0};
+  std::atomic<Makers> makers_{Makers::both};
   alignas(limits::cache_line_bytes) Copy copies_[copies_max];
 };
 

@@ -314,7 +314,7 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
 
 class ShmConnection final : public Connection {
  public:
-  ShmConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int lanes, int node)
+  ShmConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int lanes, int node, bool crowded)
       : initiator_(initiator),
         wire_(wire),
         doorbell_(doorbell),
@@ -323,6 +323,7 @@ class ShmConnection final : public Connection {
         borrowing_(wire, links_of(lanes)) {
     peer_.rank = peer;
     peer_.lender = &borrowing_;
+    peer_.has_core = !crowded;
     if (!initiator) return;
     memory_ = SharedMemory::create("rondo-pair", segment_bytes(lanes));
     memory_.commit(memory_.fd(), 0, rings_at, node);
@@ -451,7 +452,8 @@ class SelfConnection final : public Connection, slots::Lender {
 
 class ShmTransport final : public Transport {
  public:
-  ShmTransport(Doorbell& doorbell, int lanes, int node) : doorbell_(doorbell), lanes_(lanes), node_(node) {
+  ShmTransport(Doorbell& doorbell, int lanes, int node, bool crowded)
+      : doorbell_(doorbell), lanes_(lanes), node_(node), crowded_(crowded) {
     const std::string limit = memory_file_limit(segment_bytes(lanes));
     may_share_ = limit.empty();
     if (may_share_) return;
@@ -462,7 +464,7 @@ class ShmTransport final : public Transport {
   bool reaches(const Wire& wire) const noexcept override { return may_share_ && wire.passes_descriptors(); }
   bool local() const noexcept override { return true; }
   std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
-    return std::make_unique<ShmConnection>(peer, initiator, wire, doorbell_, lanes_, node_);
+    return std::make_unique<ShmConnection>(peer, initiator, wire, doorbell_, lanes_, node_, crowded_);
   }
   std::unique_ptr<Connection> open_self() override { return std::make_unique<SelfConnection>(doorbell_, lanes_); }
 
@@ -470,13 +472,14 @@ class ShmTransport final : public Transport {
   Doorbell& doorbell_;
   const int lanes_;
   const int node_;
+  const bool crowded_;
   bool may_share_ = true;  // whichever rank of a pair makes the segment: the pair takes what both offer
 };
 
 }  // namespace
 
-std::unique_ptr<Transport> make_shm_transport(Doorbell& doorbell, int lanes, int node) {
-  return std::make_unique<ShmTransport>(doorbell, lanes, node);
+std::unique_ptr<Transport> make_shm_transport(Doorbell& doorbell, int lanes, int node, bool crowded) {
+  return std::make_unique<ShmTransport>(doorbell, lanes, node, crowded);
 }
 
 }  // namespace rondo

@@ -10,6 +10,8 @@ namespace rondo {
 
 /// `doorbell` is this process's: peers ring it.  `lanes`: 1, with a second one of small slots; or so many alike, with
 /// 1 MiB of a pair's memory each.  The same on all ranks.  `node`: where this rank reads what others send it.
-std::unique_ptr<Transport> make_shm_transport(class Doorbell& doorbell, int lanes = 1, int node = nodes::none);
+/// `crowded`: this host has fewer CPUs than ranks.
+std::unique_ptr<Transport> make_shm_transport(class Doorbell& doorbell, int lanes = 1, int node = nodes::none,
+                                              bool crowded = false);
 
 }  // namespace rondo

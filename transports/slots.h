@@ -108,6 +108,9 @@ static_assert(limits::headers - copies_max >= limits::credits);
 /// Of these, those that are not copied to where they belong, but to a room in the receiver's cache.
 inline constexpr int rooms_max = 2;
 
+/// How often a borrower looks for the next of several lends: for somewhat longer than one takes.
+inline constexpr int looks_between_lends = 200;
+
 /// Up to this size a sender fetches the next slot's lines, which its receiver had last, for writing; measured: more is
 /// gone again before it is used.
 inline constexpr std::size_t fetched_bytes_max = 8 * 1024;
@@ -145,6 +148,7 @@ struct Peer {
   std::atomic<int> code{0};  // why nothing more can come from it; Code
   Ringer doorbell;
   Lender* lender = nullptr;  // null: nothing is ever lent
+  bool has_core = true;      // does at once what it is asked for: it waits for no other rank to leave a core
 };
 
 /// The ends begin after `first` messages (0, except in tests of the 32-bit counters' wrap).
@@ -390,11 +394,21 @@ class Receiver final : public ReceiveEnd {
     return true;
   }
 
+  /// Returns when all messages that are named have come, or the sender, who lends one after another, has paused: what
+  /// is copied together costs less.
+  void wait_for_lends() const noexcept {
+    int come = 1;
+    for (int looks = 0; come < named_ && looks < looks_between_lends; ++looks) {
+      if (arrived(received_ + come)) ++come, looks = 0;
+    }
+  }
+
   /// Copies the message and those that have come after it, while they are lent by address, to where land() said, or
   /// into the landing.  What waits for a reply is changed before it is stored, and raw elements still are to be.
   bool read_copies() noexcept {
     int rooms = 0;
     std::size_t total = 0;
+    if (peer_.has_core) wait_for_lends();
     while (read_ < copies_max && (read_ == 0 || arrived(received_ + read_))) {
       const Header& header = header_of(received_ + read_);
       if ((header.bytes_and_kind & by_address) == 0) break;
@@ -411,14 +425,17 @@ class Receiver final : public ReceiveEnd {
       ++read_;
     }
     const std::span copies(copies_, read_);
-    // A peer that copies from here, too, has no time; and lines that both write go to and fro between their caches.
-    if (rooms > 0 || total < SharedCopy::bytes_min || acknowledged_.lends) return peer_.lender->read(copies);
+    // Where the peer borrows from here, too, both are busy, and lines that both write go to and fro between their
+    // caches: each writes what it lends.
+    const bool crossing = acknowledged_.lends;
+    const std::size_t least = crossing ? SharedCopy::crossing_bytes_min : SharedCopy::bytes_min;
+    if (rooms > 0 || total < least || (crossing && !peer_.has_core)) return peer_.lender->read(copies);
     SharedCopy& shared = ring_.head.shared_copy;
-    shared.post(copies);
+    shared.post(copies, crossing ? SharedCopy::Makers::lender : SharedCopy::Makers::both);
     ring(peer_.doorbell);
     shared_bytes_ = total;
     own_bytes_ = 0;
-    return shared.read_parts(*peer_.lender, own_bytes_);
+    return crossing || shared.read_parts(*peer_.lender, own_bytes_);
   }
 
   /// Whether what the lender took of the copies is there, too.

@@ -13,20 +13,6 @@
 #include "communicator/impl.h"
 
 namespace rondo {
-namespace {
-
-using control::Clock;
-using control::Deadline;
-
-constexpr int ranks_listed_max = 16;  // in the log
-constexpr int news_wait_ms = 1000;
-
-/// The ranks of this host, and the CPUs that they may use: sets that overlap in part count whole.
-struct Host {
-  int cpus = 0;
-  int ranks = 0;
-  bool crowded() const noexcept { return cpus < ranks; }
-};
 Host host_of(const control::Membership& membership) {
   std::map<std::uint64_t, int> sets;
   Host host;
@@ -38,6 +24,14 @@ Host host_of(const control::Membership& membership) {
   for (const auto& [key, cpus] : sets) host.cpus += cpus;
   return host;
 }
+
+namespace {
+
+using control::Clock;
+using control::Deadline;
+
+constexpr int ranks_listed_max = 16;  // in the log
+constexpr int news_wait_ms = 1000;
 
 /// Callers may spin where every rank of this host has a CPU for each of its threads.
 WaitStyle style_on(const Host& host, int threads) {

@@ -55,6 +55,7 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
       BoundStep b;
       b.operation = step.operation;
       b.finish = step.finish;
+      bound.lends = bound.lends || step.operation == Operation::lend;
       b.reply = step.reply;
       b.reads_raw = collective.reduces() && step.source.space == Space::in;
       b.source = step.source;

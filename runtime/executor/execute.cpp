@@ -93,7 +93,9 @@ void execute(std::span<Execution> executions, Waiter& waiter) noexcept {
       continue;
     }
     if (waiter.unhurried() && end_failed(executions, left)) continue;
-    const auto look = [&]() noexcept { return advance_all(executions, left) || end_failed(executions, left, true); };
+    const auto look = [&]() noexcept {
+      return advance_all(executions, left) || help_others(executions) || end_failed(executions, left, true);
+    };
     const auto collect = [&](Wakeups& wakeups) noexcept {
       for (const Execution& e : executions) {
         if (!over(e)) e.run->add_wakeups(wakeups);

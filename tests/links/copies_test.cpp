@@ -294,12 +294,54 @@ TEST_CASE("What the lender cannot write the borrower reads") {
   CHECK(scene.lenders_kernel.writes == 1);  // not tried again
 }
 
-TEST_CASE("A borrower that lends to its lender copies alone") {
+TEST_CASE("Where both lend, each writes what it lends, all at once") {
   SharedScene scene;
   scene.there.lends = true;
-  scene.borrowers_kernel.meanwhile = [&] { CHECK_FALSE(scene.sender.help()); };
+  for (int i = 0; i < 3; ++i) CHECK(scene.receiver.peek() == nullptr);
+  CHECK(scene.sender.help());
+  scene.take_all();
+  CHECK(scene.lenders_kernel.writes == 1);
+  CHECK(scene.borrowers_kernel.reads == 0);
+}
+
+TEST_CASE("Where both lend little, each reads") {
+  SharedScene scene;
+  scene.there.lends = true;
+  scene.receiver.land(scene.target.data() + SharedScene::bytes, SharedScene::bytes, 1);  // and no more
+  static_assert(2 * SharedScene::bytes < slots::SharedCopy::crossing_bytes_min);
+  static_assert(SharedScene::messages * SharedScene::bytes > slots::SharedCopy::crossing_bytes_min);
+  CHECK(scene.receiver.peek() != nullptr);
+  CHECK(scene.borrowers_kernel.reads == 1);
+  CHECK_FALSE(scene.sender.help());
+}
+
+TEST_CASE("Where both lend, and ranks share cores, each reads") {
+  SharedScene scene;
+  scene.there.lends = true;
+  scene.borrowing.has_core = false;
   scene.take_all();
   CHECK(scene.borrowers_kernel.reads == 1);
+  CHECK(scene.lenders_kernel.writes == 0);
+}
+
+TEST_CASE("Where both lend, and one can't write, the other reads") {
+  SharedScene scene;
+  scene.there.lends = true;
+  scene.lenders_kernel.reachable = false;
+  CHECK(scene.receiver.peek() == nullptr);
+  (void)scene.sender.help();
+  scene.take_all();
+  CHECK(scene.lenders_kernel.writes == 1);
+  CHECK(scene.borrowers_kernel.reads == 1);
+}
+
+TEST_CASE("What is left to the lender and given up is written no more") {
+  SharedScene scene;
+  scene.there.lends = true;
+  CHECK(scene.receiver.peek() == nullptr);
+  scene.receiver.stop();
+  CHECK_FALSE(scene.sender.help());
+  CHECK(scene.lenders_kernel.writes == 0);
 }
 
 TEST_CASE("A copy that is given up is written no more") {
@@ -333,7 +375,7 @@ TEST_CASE("Two threads share copies of any size, and every byte comes") {
     }
     std::fill(target.begin(), target.end(), std::byte{0});
     std::uint64_t own = 0;
-    shared.post(std::span(copies, count));
+    shared.post(std::span(copies, count), slots::SharedCopy::Makers::both);
     // Once, at least, the lender takes a part: however few processors there are.
     while (round == 0 && shared.outcome(0) == slots::SharedCopy::Outcome::finished) std::this_thread::yield();
     REQUIRE(shared.read_parts(borrowers, own));
