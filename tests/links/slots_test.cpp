@@ -121,7 +121,7 @@ TEST_CASE("Short messages of which none is answered lie side by side, as many as
 }
 
 TEST_CASE("Whatever was sent and released, a rank has room for all its slots but one") {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+  for (std::uint64_t seed = 0; seed < 9; ++seed) {
     simulated::Random random(seed);
     const auto pair = links::slots_pair(starts[seed % std::size(starts)]);
     const auto size = [&]() -> std::size_t {
@@ -130,7 +130,7 @@ TEST_CASE("Whatever was sent and released, a rank has room for all its slots but
       return kind == 3 ? limits::slot_bytes - random.below(9) : random.below(9000);
     };
     std::vector<std::size_t> under_way[2];  // from each rank, the oldest first
-    for (int turn = 0; turn < 2000; ++turn) {
+    for (int turn = 0; turn < 500; ++turn) {
       const int rank = static_cast<int>(random.below(2));
       if (random.percent(50)) {
         const std::size_t next = size();
