@@ -161,12 +161,13 @@ def arguments_of(words):
     parser.add_argument("--collectives", default="all_reduce", help=f"of {report.COLLECTIVES} (all_reduce)")
     parser.add_argument("--ranks", default="2,4", help="numbers of ranks (2,4)")
     parser.add_argument("--sizes", default=SIZES, help="sizes in bytes")
-    parser.add_argument("--modes", default="hot,fresh", help="hot, fresh or both")
+    parser.add_argument("--modes", default="hot,fresh", help="of hot,fresh (both)")
     parser.add_argument("--peers", default="all", help=f"of {','.join(contenders.PEERS)}, or none (all)")
-    parser.add_argument("--settings", default="default,tuned", help="peers' settings: default, tuned or both")
+    parser.add_argument("--settings", default="default,tuned", help="peers' settings, of default,tuned (both)")
     parser.add_argument("--transport", default="shm", choices=("shm", "tcp", "hosts"),
                         help="shm, tcp over 127.0.0.1, or tcp between hosts (shm)")
-    parser.add_argument("--memory", default="plain,alloc", help="Rondo's buffers: from malloc, ncclMemAlloc (both)")
+    parser.add_argument("--memory", default="plain,alloc",
+                        help="Rondo's buffers, of plain,alloc: from malloc, ncclMemAlloc (both)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds (3)")
     parser.add_argument("--patience", type=int, default=120, help="seconds that one run may take (120)")
     parser.add_argument("--brief", action="store_true", help="of the peers' times show only the fastest")
@@ -175,10 +176,19 @@ def arguments_of(words):
     parser.add_argument("--from", dest="earlier", help="measure nothing: CSV files, with commas between")
     arguments = parser.parse_args(words)
     arguments.build = os.path.abspath(arguments.build)
-    unknown = set(peers_of(arguments.peers)) - set(contenders.PEERS)
-    if unknown:
-        parser.error(f"no such peer: {', '.join(sorted(unknown))}")
+    check(parser, "peer", ",".join(peers_of(arguments.peers)), contenders.PEERS)
+    check(parser, "collective", arguments.collectives, report.COLLECTIVES.split(","))
+    check(parser, "mode", arguments.modes, ("hot", "fresh"))
+    check(parser, "setting", arguments.settings, ("default", "tuned"))
+    check(parser, "memory", arguments.memory, ("plain", "alloc"))
     return arguments
+
+
+def check(parser, what, words, known):
+    """Refuses what would run under a wrong name, or not at all."""
+    unknown = set(filter(None, words.split(","))) - set(known)
+    if unknown:
+        parser.error(f"no such {what}: {', '.join(sorted(unknown))} (there are: {', '.join(known)})")
 
 
 def stop_on_signals():

@@ -81,6 +81,13 @@ class Reports(unittest.TestCase):
         self.assertEqual(report.read_csv([paths[1]]), CANNED)
         ET.parse(paths[2])
 
+    def test_words_that_name_nothing_are_refused_before_anything_runs(self):
+        for option, word in (("--modes", "both"), ("--settings", "best"), ("--memory", "malloc"), ("--peers", "mpi"),
+                             ("--collectives", "allreduce")):
+            with contextlib.redirect_stderr(io.StringIO()) as err, self.assertRaises(SystemExit):
+                compare.main([option, word])
+            self.assertIn(f": {word} (there are: ", err.getvalue())
+
 
 class Runs(unittest.TestCase):
     def test_the_first_command_s_times_are_read_and_other_words_skipped(self):
