@@ -16,9 +16,12 @@ thread_local int allocations = 0;
 }
 
 // Of this program and of the library in it.
-void* operator new(std::size_t bytes) {
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   ++allocations;
-  void* const room = std::malloc(bytes);
+  return std::malloc(bytes);
+}
+void* operator new(std::size_t bytes) {
+  void* const room = operator new(bytes, std::nothrow);
   if (room == nullptr) throw std::bad_alloc();
   return room;
 }
