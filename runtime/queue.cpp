@@ -185,7 +185,7 @@ struct Living {
 
 /// Never destroyed: queues may be in use while the process ends.
 Living& living() {
-  static Living& list = *[] {
+  static Living& list = *[] {  // not ForkGuard: a child that made no communicator before the fork may make some
     auto* made = new Living;
     ::pthread_atfork(nullptr, nullptr, [] { living().state.fetch_add(1); });
     return made;

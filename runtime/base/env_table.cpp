@@ -40,9 +40,8 @@ constexpr Variable rows[] = {
      "the first such call on.  0: one a lane, as far as its host has CPUs for those of all its ranks."},
     {"RONDO_NUMA", "one of off|auto", "auto",
      "auto: on a host with several memory nodes, memory of ncclMemAlloc is of the node of the processor that its "
-     "caller "
-     "runs on, and what a rank receives over shared memory lies on the node on which it joined.  Threads with a memory "
-     "policy of their own (numactl) keep it.  off: all is left to the kernel."},
+     "caller runs on, and what a rank receives over shared memory lies on the node on which it joined.  Threads with "
+     "a memory policy of their own (numactl) keep it.  off: all is left to the kernel."},
     {"RONDO_NCCL_VERSION", "integer", "22809",
      "The version that ncclGetVersion reports, as NCCL encodes it: major * 10000 + minor * 100 + patch."},
     // How rondoCommInitFromEnv finds the ranks of its job: docs/launchers.md.

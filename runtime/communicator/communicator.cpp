@@ -38,10 +38,8 @@ WaitStyle style_on(const Host& host, int threads) {
   return host.cpus >= host.ranks * threads ? WaitStyle::spin : WaitStyle::yield;
 }
 
-int threads_of(const LanePolicy& lanes, const control::Membership& membership) {
-  if (lanes.lanes == 1) return 1;
-  const Host host = host_of(membership);
-  return lanes.threads_on(host.cpus, host.ranks);
+int threads_of(const LanePolicy& lanes, const Host& host) {
+  return lanes.lanes == 1 ? 1 : lanes.threads_on(host.cpus, host.ranks);
 }
 
 /// "shm, else tcp"
@@ -86,16 +84,16 @@ CommunicatorImpl::CommunicatorImpl(const control::Membership& membership, Parts 
     : reducer_(parts.reducer),
       topology_(topology_of(membership)),
       hosts_(static_cast<int>(topology_.hosts().size())),
-      chooser_(topology_.ranks(), hosts_, parts.policy.far, host_of(membership).crowded(),
+      host_(host_of(membership)),
+      chooser_(topology_.ranks(), hosts_, parts.policy.far, host_.crowded(),
                parts.tuning.of(topology_.ranks(), hosts_)),
       transports_(names_of(parts)),
       lanes_(parts.lanes),
       peers_(membership, std::move(parts.transports), std::move(parts.policy), deadline),
       group_bytes_(static_cast<std::size_t>(env::integer("RONDO_GROUP_BYTES", 0, bundle::elements_max))),
       patience_(std::chrono::seconds(env::integer("RONDO_TIMEOUT", 1, 1'000'000))),
-      crowded_(host_of(membership).crowded()),
-      threads_(threads_of(lanes_, membership)),
-      style_(style_on(host_of(membership), threads_)),
+      threads_(threads_of(lanes_, host_)),
+      style_(style_on(host_, threads_)),
       name_(options.name),
       doorbell_(control::doorbell()) {
   if (log::enabled(log::Subsystem::init)) announce();
@@ -277,7 +275,7 @@ void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::spa
                  static_cast<std::uint8_t>(call.op),
                  static_cast<std::uint8_t>(call.root)};
   a.may_lend = call.op != Operator::premul_sum;
-  a.by_address = call.kind != CollectiveKind::all_reduce || ranks() <= 2 || !crowded_;
+  a.by_address = call.kind != CollectiveKind::all_reduce || ranks() <= 2 || !host_.crowded();
   prepared.call = call;
   prepared.laid_out = true;
 }

@@ -189,14 +189,14 @@ class CommunicatorImpl final : public Communicator {
   const Reducer& reducer_;
   const plan::Topology topology_;
   const int hosts_;
+  const Host host_;  // this rank's
   const Chooser chooser_;
   const std::string transports_;  // in words
   const LanePolicy lanes_;
   Peers peers_;
   const std::size_t group_bytes_;  // RONDO_GROUP_BYTES
   const std::chrono::nanoseconds patience_;
-  const bool crowded_;  // this host has fewer CPUs than ranks
-  const int threads_;   // that walk lanes
+  const int threads_;  // that walk lanes
   const WaitStyle style_;
   const std::string name_;
   Doorbell& doorbell_;
