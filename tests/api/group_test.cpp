@@ -9,7 +9,9 @@
 #include <new>
 
 #include "api_fixture.h"
+#include "base/result.h"
 #include "base/threads.h"
+#include "queue.h"
 
 namespace {
 thread_local int allocations = 0;
@@ -473,3 +475,12 @@ TEST_CASE("threads have their own groups") {
 }
 
 }  // namespace
+
+TEST_CASE("a stream that is destroyed is refused while its queue still lives") {
+  cudaStream_t stream = nullptr;
+  REQUIRE(rondoStreamCreate(&stream) == ncclSuccess);
+  const std::shared_ptr<rondo::Queue> held = rondo::find_queue(stream);  // as by a call that is on its way
+  REQUIRE(rondo::find_queue(stream) == held);
+  REQUIRE(rondoStreamDestroy(stream) == ncclSuccess);
+  CHECK_THROWS_AS(rondo::find_queue(stream), rondo::Error);
+}
