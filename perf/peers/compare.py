@@ -4,7 +4,8 @@
 Every contender runs the same loop (loop.h); contenders take turns in rounds, so that what the machine does meanwhile
 meets all of them.  The table holds medians over the rounds of a call's time (itself the median of 7 loops of the
 slowest rank), and Rondo's ratio to the fastest peer at that size.  Each peer runs with its defaults and, `tuned`, with
-its best documented setting: contenders.py.  Up to as many ranks as cores are bound to a core each.
+its best documented setting: contenders.py.  Every rank keeps to a core, in turn where there are more ranks than cores;
+--bind none lets the kernel place them.
 
 --transport tcp holds every contender to TCP over the loopback interface; hosts runs one rank a host, hosts made of
 namespaces (needs root).  A contender that fails, or does not end in --patience seconds, is left out from then on for
@@ -119,7 +120,7 @@ def place_for(arguments, ranks, folder):
         with places.fixture.Hosts(ranks, own_pids=False) as hosts:
             yield places.Hosts(hosts, folder)
     else:
-        yield places.Here(arguments.build, folder, arguments.transport)
+        yield places.Here(arguments.build, folder, arguments.transport, arguments.bind == "core")
 
 
 def measure(arguments, all_starters, folder):
@@ -168,6 +169,8 @@ def arguments_of(words):
                         help="shm, tcp over 127.0.0.1, or tcp between hosts (shm)")
     parser.add_argument("--memory", default="plain,alloc",
                         help="Rondo's buffers, of plain,alloc: from malloc, ncclMemAlloc (both)")
+    parser.add_argument("--bind", default="core", choices=("core", "none"),
+                        help="each rank to a core, round robin, or none; not between hosts (core)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds (3)")
     parser.add_argument("--patience", type=int, default=120, help="seconds that one run may take (120)")
     parser.add_argument("--brief", action="store_true", help="of the peers' times show only the fastest")

@@ -15,21 +15,34 @@ import hosts as fixture  # noqa: E402
 
 
 class Here:
-    """Ranks of this machine.  Up to as many as cores are bound to a core each; more share them all."""
+    """Ranks of this machine.  Bound, each keeps to a core, round robin where there are more ranks than cores."""
 
-    def __init__(self, build, folder, transport):
+    def __init__(self, build, folder, transport, bound):
         self._run = os.path.join(build, "tools", "rondo")
         self._folder = folder
         self._transport = transport
+        self._bound = bound
 
     def mpi(self, peer, words, ranks, work):
-        bound = ranks <= len(os.sched_getaffinity(0))
+        alone = self._bound and ranks <= len(os.sched_getaffinity(0))
         network = contenders.tcp_words(peer, "lo", words) if self._transport == "tcp" else []
-        start = contenders.launcher(peer, ranks, contenders.placing(peer, bound))
-        return [([*start, *words, *network, *work], contenders.variables(peer))]
+        start = contenders.launcher(peer, ranks, contenders.placing(peer, alone))
+        held = [self._holder()] if self._bound and not alone else []
+        return [([*start, *words, *network, *held, *work], contenders.variables(peer))]
+
+    def _holder(self):
+        """Holds the command behind it to its rank's core: launchers differ in how they share cores out."""
+        cores = sorted(os.sched_getaffinity(0))
+        path = os.path.join(self._folder, "held")
+        with open(path, "w") as file:
+            file.write(f"#!/bin/sh\ncase $((${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} % {len(cores)})) in\n")
+            file.writelines(f"{number}) core={core} ;;\n" for number, core in enumerate(cores))
+            file.write('esac\nexec taskset -c "$core" "$@"\n')
+        os.chmod(path, stat.S_IRWXU)
+        return path
 
     def by_rank(self, variables, ranks, work):
-        bound = "core" if ranks <= len(os.sched_getaffinity(0)) else "none"
+        bound = "core" if self._bound else "none"
         settings = [word for name, value in variables.items() for word in ("--env", f"{name}={value}")]
         return [([self._run, "run", "-n", str(ranks), "--bind", bound, *settings, "--", *work], {})]
 

@@ -149,7 +149,10 @@ class Runs(unittest.TestCase):
         self.assertEqual(said.getvalue().count("Bad, 2 ranks, hot: ended with status 1: left out"), 1)
 
     def test_every_peer_s_commands_can_be_made(self):
-        places_of = [places.Here(BUILD, "/nowhere", transport) for transport in ("shm", "tcp")]
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        places_of = [places.Here(BUILD, folder.name, transport, bound) for transport in ("shm", "tcp")
+                     for bound in (True, False)]
         for peer in contenders.PEERS.values():
             if peer.family == "gloo":
                 continue
@@ -157,6 +160,22 @@ class Runs(unittest.TestCase):
                 (command, _), = place.mpi(peer, peer.tuned, 4, ["driver", "work"])
                 self.assertEqual(command[-2:], ["driver", "work"])
                 self.assertTrue(set(peer.tuned) <= set(command) and "4" in command, command)
+
+    def test_more_ranks_than_cores_keep_to_a_core_each_in_turn(self):
+        cores = sorted(os.sched_getaffinity(0))
+        show = ["sh", "-c", "taskset -cp $$ | sed 's/.*: //'"]
+        with tempfile.TemporaryDirectory() as folder:
+            place = places.Here(BUILD, folder, "shm", True)
+            (command, _), = place.mpi(contenders.PEERS["openmpi"], (), len(cores) + 1, show)
+            held = command[-len(show) - 1:]
+            for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+                for rank in range(len(cores) + 1):
+                    said = subprocess.run(held, env={"PATH": os.environ["PATH"], name: str(rank)}, capture_output=True,
+                                          text=True, check=True).stdout
+                    self.assertEqual(said, f"{cores[rank % len(cores)]}\n")
+            (command, _), = place.rondo(len(cores) + 1, show)
+            said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            self.assertEqual(sorted(map(int, said.split())), sorted([*cores, cores[0]]))
 
     def test_rondo_s_driver_measures_every_collective(self):
         program = os.path.join(os.path.dirname(compare.__file__), "compare.py")
