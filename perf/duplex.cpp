@@ -1,8 +1,9 @@
 // What TCP carries with nothing above it: each rank sends bytes to the next and receives as many from the one before,
 // at the same time, over one socket each way.
 //
-// `duplex_perf RANK BYTES ADDRESS...`: one IPv4 address of every rank in order.  Each prints the seconds it took, from
-// a barrier on.  The limit that tests/hosts/shaped.py holds Rondo against; nothing of Rondo runs in it.
+// `duplex_perf [--whole] RANK BYTES ADDRESS...`: one IPv4 address of every rank in order.  Each prints the seconds it
+// took, from a barrier on.  What moves is one piece again and again, which stays in cache, or --whole, a buffer of
+// BYTES from end to end.  The limit that tests/hosts/shaped.py holds Rondo against; nothing of Rondo runs in it.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -72,6 +73,16 @@ std::size_t moved(ssize_t result, const char* what) {
   return result > 0 ? static_cast<std::size_t>(result) : 0;
 }
 
+/// What of `bytes` comes after `done`, up to a piece, in a buffer that is gone through again and again.
+struct Part {
+  char* data;
+  std::size_t bytes;
+};
+Part part_after(std::size_t done, std::size_t bytes, std::vector<char>& buffer) {
+  const std::size_t at = done % buffer.size();
+  return {buffer.data() + at, std::min({piece_bytes, buffer.size() - at, bytes - done})};
+}
+
 void exchange(int to, int from, std::size_t bytes, std::vector<char>& source, std::vector<char>& target) {
   std::size_t sent = 0;
   std::size_t received = 0;
@@ -80,12 +91,12 @@ void exchange(int to, int from, std::size_t bytes, std::vector<char>& source, st
                      {from, static_cast<short>(received < bytes ? POLLIN : 0), 0}};
     require(::poll(ends, 2, patience_ms) > 0, "nothing moves");
     if (ends[0].revents != 0 && sent < bytes) {
-      const std::size_t part = std::min(source.size(), bytes - sent);
-      sent += moved(::send(to, source.data(), part, MSG_DONTWAIT | MSG_NOSIGNAL), "send");
+      const Part part = part_after(sent, bytes, source);
+      sent += moved(::send(to, part.data, part.bytes, MSG_DONTWAIT | MSG_NOSIGNAL), "send");
     }
     if (ends[1].revents != 0 && received < bytes) {
-      const std::size_t part = std::min(target.size(), bytes - received);
-      received += moved(::recv(from, target.data(), part, MSG_DONTWAIT), "recv");
+      const Part part = part_after(received, bytes, target);
+      received += moved(::recv(from, part.data, part.bytes, MSG_DONTWAIT), "recv");
     }
   }
 }
@@ -93,19 +104,24 @@ void exchange(int to, int from, std::size_t bytes, std::vector<char>& source, st
 }  // namespace
 
 int main(int argument_count, char** arguments) {
-  if (argument_count < 5) {
-    std::fprintf(stderr, "usage: duplex_perf RANK BYTES ADDRESS ADDRESS...\n");
+  const bool whole = argument_count > 1 && std::strcmp(arguments[1], "--whole") == 0;
+  if (whole) {
+    ++arguments;
+    --argument_count;
+  }
+  const std::size_t bytes = argument_count < 5 ? 0 : std::strtoull(arguments[2], nullptr, 10);
+  const int ranks = argument_count - 3;
+  const int rank = bytes == 0 ? -1 : std::atoi(arguments[1]);
+  if (rank < 0 || rank >= ranks) {
+    std::fprintf(stderr, "usage: duplex_perf [--whole] RANK BYTES ADDRESS ADDRESS...\n");
     return 2;
   }
-  const int ranks = argument_count - 3;
-  const int rank = std::atoi(arguments[1]);
-  const std::size_t bytes = std::strtoull(arguments[2], nullptr, 10);
   const int listener = listen_at(arguments[3 + rank]);
   const int to = call(arguments[3 + (rank + 1) % ranks]);
   const int from = ::accept(listener, nullptr, nullptr);
   require(from >= 0, "accept");
-  std::vector<char> source(piece_bytes, 1);
-  std::vector<char> target(piece_bytes);
+  std::vector<char> source(whole ? bytes : piece_bytes, 1);
+  std::vector<char> target(source.size());
   exchange(to, from, 4 << 20, source, target);                                  // windows open
   for (int hop = 1; hop < ranks; ++hop) exchange(to, from, 1, source, target);  // a barrier
   const auto start = std::chrono::steady_clock::now();
