@@ -1,7 +1,8 @@
 // How to wait: callers spin if there are cores for it, else yield; after about a millisecond they sleep on the
-// process's doorbell, and on the sockets of what they wait for.  Queue workers look for as long as it takes to sleep
-// and to be woken, and then sleep: computation may want the core.  They do not yield it: the kernel then lets others
-// have it for milliseconds.
+// process's doorbell, and on the sockets of what they wait for.  Who spins yields, too, once an answer is late: the
+// kernel may have put the one waited for on this very core, beside other work, and it is then not heard of before the
+// sleep.  Queue workers look for as long as it takes to sleep and to be woken, and then sleep: computation may want the
+// core.  They do not yield it: the kernel then lets others have it for milliseconds.
 #pragma once
 
 #include <sched.h>
@@ -35,7 +36,7 @@ class Waiter {
   /// Something moved: the wait that was going on is over.
   void moved() noexcept {
     turns_ = 0;
-    timing_ = slept_ = false;
+    timing_ = slept_ = gave_way_ = false;
   }
 
   enum class Sleep : std::uint8_t {
@@ -56,8 +57,13 @@ class Waiter {
     ++turns_;
     if (style_ == WaitStyle::spin && !slept_) {
       // The first looks come at once: an answer from another core takes less than one pause on some processors.
-      if (turns_ > 64) pause_cpu();
-      if (turns_ % (sleep_ == Sleep::on_sockets ? looks_per_clock_on_sockets : looks_per_clock) != 0) return true;
+      if (turns_ > looks_at_once) pause_cpu();
+      if (sleep_ == Sleep::on_sockets) {
+        if (turns_ % looks_per_clock_on_sockets != 0) return true;
+      } else {
+        if (turns_ % looks_at_once != 0 || (turns_ % looks_per_clock != 0 && !manners_.soon)) return true;
+        give_way();
+      }
     } else if (style_ == WaitStyle::yield && !slept_) {
       sched_yield();
     } else if (style_ == WaitStyle::polite && sleep_ != Sleep::on_sockets && turns_ % looks_per_clock_polite != 0 &&
@@ -94,25 +100,53 @@ class Waiter {
   }
 
  private:
+  /// What the calling thread has learnt about yielding while it spins.
+  struct Manners {
+    bool soon;      // the last one let an answer come
+    int pass_over;  // so many occasions: the last one gave the core to other work
+  };
+
+  /// Yields, unless other work would take the core.  With nobody else on it that costs a third of a microsecond.
+  void give_way() noexcept {
+    manners_.soon = false;
+    if (manners_.pass_over > 0) {
+      --manners_.pass_over;
+      return;
+    }
+    const auto before = Clock::now();
+    sched_yield();
+    if (Clock::now() - before > away_for) {
+      manners_.pass_over = occasions_passed_over;
+    } else {
+      manners_.soon = !gave_way_;  // if this wait has no further occasion
+    }
+    gave_way_ = true;
+  }
+
   std::chrono::nanoseconds awake_for() const noexcept {
     if (style_ == WaitStyle::polite) return polite_for;
     return sleep_ == Sleep::on_sockets ? spin_on_sockets_for : spin_for;
   }
 
+  static constexpr int looks_at_once = 64;
   static constexpr int looks_per_clock = 256;
   static constexpr int looks_per_clock_polite = 16;
   static constexpr int looks_per_clock_on_sockets = 4;  // each is a system call
   static constexpr std::chrono::nanoseconds spin_for{1'000'000};
   static constexpr std::chrono::nanoseconds spin_on_sockets_for{50'000};
   static constexpr std::chrono::nanoseconds polite_for{20'000};
+  static constexpr std::chrono::nanoseconds away_for{200'000};  // others than ranks have run
+  static constexpr int occasions_passed_over = 256;             // some milliseconds of spinning
   static constexpr int nap_us = 100;
   static constexpr int look_up_us = 50'000;
+  static inline thread_local Manners manners_{};
   WaitStyle style_;
   Doorbell& doorbell_;
   std::chrono::nanoseconds patience_;
   std::uint64_t turns_ = 0;
   bool timing_ = false;
   bool slept_ = false;
+  bool gave_way_ = false;
   Sleep sleep_ = Sleep::until_rung;
   Clock::time_point began_;
 };
