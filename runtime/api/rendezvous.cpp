@@ -4,15 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include "base/env.h"
 #include "base/limits.h"
 #include "base/result.h"
+#include "base/small_file.h"
 
 namespace rondo::api {
 namespace {
@@ -53,21 +50,13 @@ HostPort comm_id(const std::string& text) {
 std::string read_key(const std::string& path) {
   const std::string what = "RONDO_PSK_FILE=" + path;
   struct stat info = {};
-  std::ifstream stream(path);
-  if (!stream || ::stat(path.c_str(), &info) != 0) {
-    throw Error(Code::invalid_usage, what + " cannot be read: " + std::strerror(errno));
-  }
-  if (!S_ISREG(info.st_mode)) throw Error(Code::invalid_usage, what + " is not a file");
-  if ((info.st_mode & 07) != 0) {
+  const SmallFile file = read_small_file(path, limits::key_file_bytes_max);
+  if (file.mode != 0 && !S_ISREG(file.mode)) throw Error(Code::invalid_usage, what + " is not a file");
+  if (!file.trouble.empty()) throw Error(Code::invalid_usage, what + " cannot be read: " + file.trouble);
+  if ((file.mode & 07) != 0) {
     throw Error(Code::invalid_usage, what + " is open to every user of this host: chmod 600 it, or make a new key");
   }
-  if (static_cast<std::size_t>(info.st_size) > limits::key_file_bytes_max) {
-    throw Error(Code::invalid_usage, what + " has " + std::to_string(info.st_size) + " bytes; a key has at most " +
-                                         std::to_string(limits::key_file_bytes_max));
-  }
-  std::ostringstream text;
-  text << stream.rdbuf();
-  std::string key = text.str();
+  std::string key = file.text;
   while (!key.empty() && (key.back() == '\n' || key.back() == '\r' || key.back() == ' ')) key.pop_back();
   if (key.size() < limits::key_file_bytes_min) {
     throw Error(Code::invalid_usage, what + " has " + std::to_string(key.size()) + " characters; a key has at least " +

@@ -42,16 +42,29 @@ int find(std::string_view token, std::span<const std::string_view> names, const 
                                        did_you_mean(token, names) + " Known: " + known + ".");
 }
 
-std::uint32_t parse_algorithms(std::string_view text) {
-  const bool excludes = !text.empty() && text.front() == '^';
-  if (excludes) text = trim(text.substr(1));
+struct Entry {
+  bool excludes = false;
+  std::uint32_t allowed = 0;
+};
+
+Entry parse_algorithms(std::string_view text) {
+  Entry entry{.excludes = !text.empty() && text.front() == '^'};
+  if (entry.excludes) text = trim(text.substr(1));
   if (text.empty()) {
     throw Error(Code::invalid_usage, "NCCL_ALGO: an entry names no algorithm; write for example NCCL_ALGO=ring.");
   }
   std::uint32_t named = 0;
-  while (!text.empty()) named |= 1U << find(next_part(text, ','), algorithm_names, "an algorithm");
+  while (!text.empty()) {
+    const std::string_view name = next_part(text, ',');
+    if (name.starts_with('^')) {
+      throw Error(Code::invalid_usage, "NCCL_ALGO: '" + std::string(name) +
+                                           "': ^ stands once, before a whole list, as in NCCL_ALGO=^ring,tree.");
+    }
+    named |= 1U << find(name, algorithm_names, "an algorithm");
+  }
   constexpr std::uint32_t all = (1U << algorithm_names.size()) - 1;
-  return excludes ? all & ~named : named;
+  entry.allowed = entry.excludes ? all & ~named : named;
+  return entry;
 }
 
 }  // namespace
@@ -67,12 +80,16 @@ AlgorithmList AlgorithmList::parse(std::string_view text) {
         throw Error(Code::invalid_usage, "NCCL_ALGO: only the first entry may omit its function; write '" +
                                              std::string("allreduce:") + std::string(entry) + "'.");
       }
-      list.allowed_.fill(parse_algorithms(entry));
+      const Entry parsed = parse_algorithms(entry);
+      list.allowed_.fill(parsed.allowed);
+      list.excludes_.fill(parsed.excludes);
       list.set_.fill(true);
     } else {
       const int kind = find(next_part(entry, ':'), function_names, "a collective");
-      list.allowed_[kind] = parse_algorithms(trim(entry));
-      list.set_[kind] = true;
+      const Entry parsed = parse_algorithms(trim(entry));
+      list.allowed_[kind] = parsed.allowed;
+      list.excludes_[kind] = parsed.excludes;
+      list.set_[kind] = list.named_[kind] = true;
     }
   }
   return list;

@@ -24,6 +24,10 @@ class AlgorithmList {
   /// Whether the user said anything about this collective.  If so, what is allowed is an order, not a hint: there is no
   /// fallback to another algorithm.
   bool restricts(CollectiveKind kind) const noexcept { return set_[index(kind)]; }
+  /// Whether an entry names this collective, so that it is not one of all that a list without a function speaks of.
+  bool names_function(CollectiveKind kind) const noexcept { return named_[index(kind)]; }
+  /// Whether what is said is what not to use.
+  bool excludes(CollectiveKind kind) const noexcept { return excludes_[index(kind)]; }
   /// `algorithm` as in names().
   bool allows(CollectiveKind kind, std::string_view algorithm) const noexcept;
 
@@ -35,6 +39,8 @@ class AlgorithmList {
   static constexpr int index(CollectiveKind kind) noexcept { return static_cast<int>(kind); }
   std::array<std::uint32_t, kinds> allowed_{};  // bit i: names()[i]
   std::array<bool, kinds> set_{};
+  std::array<bool, kinds> named_{};
+  std::array<bool, kinds> excludes_{};
 };
 
 }  // namespace rondo

@@ -9,12 +9,14 @@
 #include <cassert>
 #include <cerrno>
 #include <cstdlib>
-#include <fstream>
 #include <map>
+#include <sstream>
 
 #include "base/closest.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "base/small_file.h"
 
 namespace rondo::env {
 namespace {
@@ -47,12 +49,13 @@ std::string unknown(std::string_view name, const std::string& where) {
 
 /// The first setter wins: `files` keeps what it has.
 void read_file(const std::string& path, bool must_exist, Files& files) {
-  std::ifstream stream(path);
-  stream.peek();
-  if (!stream.is_open() || stream.bad()) {  // a folder opens, but does not read
-    if (must_exist) files.complaints.push_back("NCCL_CONF_FILE=" + path + " cannot be read; check the path.");
+  const SmallFile file = read_small_file(path, limits::settings_file_bytes_max);
+  if (!file.trouble.empty()) {
+    if (must_exist)
+      files.complaints.push_back("NCCL_CONF_FILE=" + path + " cannot be read: " + file.trouble + "; check the path.");
     return;
   }
+  std::istringstream stream(file.text);
   std::string line;
   for (int number = 1; std::getline(stream, line); ++number) {
     if (line.empty() || line.front() == '#') continue;

@@ -95,8 +95,8 @@ constexpr Variable rows[] = {
     {"NCCL_ALGO", "[func:][^]a,b;func:[^]a", "",
      "The algorithms that a collective may use: NCCL's ring, tree and pat (its other names are known and have no "
      "plans), and star, one_shot, two_shot, one_shot_pull, two_shot_pull, recursive_doubling, halving_doubling, "
-     "hierarchical, chain, binomial, direct, bruck.  `rondo plan` lists those of each collective.  There is no "
-     "fallback to another."},
+     "hierarchical, chain, binomial, direct, bruck.  `rondo plan` lists those of each collective.  A collective that "
+     "has one of a list's uses no other; of a list without a function those that have none keep their own."},
     {"NCCL_PROTO", "[func:][^]a,b;func:[^]a", "", "Accepted, no effect: Rondo has no protocols to choose from."},
     // Rendezvous and identity.
     {"NCCL_COMM_ID", "host:port", "",

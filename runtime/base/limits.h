@@ -29,6 +29,7 @@ inline constexpr int regions_max = 1024;                // ncclMemAlloc regions 
 inline constexpr std::size_t regions_offered = 16;      // of them, offered to a peer before the first lend: the newest
 inline constexpr int memory_nodes_max = 1024;           // NUMA nodes, as many as Linux has; those beyond count for none
 inline constexpr int processors_max = 65536;
+inline constexpr std::size_t settings_file_bytes_max = 1 << 20;  // of NCCL_CONF_FILE and RONDO_TUNE_FILE
 inline constexpr int abort_timeout_ms = 5000;
 inline constexpr int stop_timeout_ms = 1000;  // that a failed call waits for a peer that is writing into its buffer
 

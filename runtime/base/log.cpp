@@ -1,19 +1,23 @@
 // The log over spdlog: one logger, set up from NCCL_DEBUG* at the first line and again by reset().
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <ctime>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <vector>
 
 #include "base/closest.h"
+#include "base/descriptor.h"
 #include "base/env.h"
 #include "base/result.h"
 
@@ -87,6 +91,8 @@ std::shared_ptr<spdlog::logger> open_logger(std::vector<std::string>& complaints
     sink = std::make_shared<spdlog::sinks::stdout_sink_mt>();
   } else if (!path.empty() && path != "/dev/stderr") {
     try {
+      const Descriptor probe(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
+      if (!probe && errno == ENXIO) throw std::runtime_error("nobody reads this pipe");  // to wait for one, for ever
       sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, true);
     } catch (const std::exception& error) {
       complaints.push_back("NCCL_DEBUG_FILE=" + path + " cannot be written, stderr is used: " + error.what());

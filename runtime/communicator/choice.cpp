@@ -113,23 +113,33 @@ Chooser::Chooser(int ranks, int hosts, bool far, bool crowded, Tuning tuning)
     if (named(list, schedule.kind, schedule.algorithm)) asked[kind] |= bit;
     if (suits) shipped[kind] |= bit;
   }
+  bool said = false;
   bool heeded = false;
-  std::string refused;
   for (int i = 0; i < kinds; ++i) {
     const auto kind = static_cast<CollectiveKind>(i);
+    said = said || list.restricts(kind);
     allowed_[i] = shipped[i] & asked[i];
-    if (!list.restricts(kind) || names_of(kind).empty()) continue;
     if (allowed_[i] != 0) {
-      heeded = true;
+      heeded = heeded || list.restricts(kind);
       continue;
     }
-    refused = "NCCL_ALGO=" + text + " leaves no " + (deterministic ? "deterministic " : "") + "algorithm for " +
-              std::string(plan::name(kind)) + ", which has: " + names_of(kind);
     // A list without a function speaks of every collective; those that have none of its algorithms keep their own.
-    allowed_[i] = shipped[i];
-    if (asked[i] != 0) throw Error(Code::invalid_usage, refused + " (RONDO_DETERMINISTIC=1).");
+    const std::string names = names_of(kind);
+    if (names.empty() ? !list.names_function(kind)
+                      : !list.names_function(kind) && !list.excludes(kind) && asked[i] == 0) {
+      allowed_[i] = shipped[i];
+      continue;
+    }
+    throw Error(Code::invalid_usage, "NCCL_ALGO=" + text + " leaves no " + (deterministic ? "deterministic " : "") +
+                                         "algorithm for " + std::string(plan::name(kind)) + ", which has " +
+                                         (names.empty() ? "one plan" : "these: " + names) +
+                                         (deterministic ? " (RONDO_DETERMINISTIC=1)." : "."));
   }
-  if (!refused.empty() && !heeded) throw Error(Code::invalid_usage, refused + ".");
+  if (said && !heeded) {
+    throw Error(Code::invalid_usage, "NCCL_ALGO=" + text + ": no collective has such an algorithm; all_reduce has " +
+                                         names_of(CollectiveKind::all_reduce) +
+                                         ", and `rondo plan` lists those of the others.");
+  }
 }
 
 bool Chooser::allowed(CollectiveKind kind, Algorithm algorithm) const noexcept {
@@ -154,7 +164,7 @@ std::string Chooser::settings(const Tuning& tuning) {
 
 plan::Cut Chooser::cut_of(Algorithm algorithm, std::uint64_t bytes) const noexcept {
   plan::Cut cut;
-  if (algorithm == Algorithm::one_shot && !far_) {
+  if (algorithm == Algorithm::one_shot && !far_ && bytes <= one_shot_bytes_max()) {
     cut.slice_bytes_min = limits::slot_bytes;  // all at once: slots change hands
   } else if (algorithm == Algorithm::two_shot && crowded_ && ranks_ > 2 && bytes >= crowded_bytes_min) {
     cut.slot_bytes = crowded_slot_bytes[bytes >= crowded_bytes_many];
@@ -163,26 +173,28 @@ plan::Cut Chooser::cut_of(Algorithm algorithm, std::uint64_t bytes) const noexce
   return cut;
 }
 
+Choice Chooser::use(CollectiveKind kind, Algorithm algorithm, std::uint64_t bytes, const char* reason) const noexcept {
+  Choice choice{algorithm, cut_of(algorithm, bytes), reason};
+  const bool one_message = algorithm == Algorithm::one_shot && !far_ && bytes <= one_shot_bytes_max();
+  const bool lends = ranks_ > 1 && bytes >= lending_bytes_min[ranks_ > 2] && allowed(kind, Algorithm::two_shot);
+  if (one_message && lends) choice.lending = Algorithm::two_shot;
+  return choice;
+}
+
 Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept {
   if (const auto tuned = tuning_.find(kind, bytes); tuned && allowed(kind, *tuned)) {
-    return {*tuned, {}, "RONDO_TUNE_FILE"};
+    return use(kind, *tuned, bytes, "RONDO_TUNE_FILE");
   }
   Situation situation{bytes, bytes <= one_shot_bytes_max(), ranks_ <= direct_ranks_max, far_};
   const bool one_rank_each = hosts_ == ranks_;
   situation.shared_hosts = hosts_ > 1 && !one_rank_each;
   situation.few_hosts = hosts_ > 1 && one_rank_each && hosts_ <= few_hosts_max;
   for (const Algorithm algorithm : preferences(kind, situation)) {
-    if (!allowed(kind, algorithm)) continue;
-    Choice choice{algorithm, cut_of(algorithm, bytes), "the shipped table"};
-    if (algorithm == Algorithm::one_shot && !far_) {
-      const bool lends = ranks_ > 1 && bytes >= lending_bytes_min[ranks_ > 2] && allowed(kind, Algorithm::two_shot);
-      if (lends) choice.lending = Algorithm::two_shot;
-    }
-    return choice;
+    if (allowed(kind, algorithm)) return use(kind, algorithm, bytes, "the shipped table");
   }
   for (const plan::Schedule& schedule : plan::schedules()) {
     if (schedule.kind == kind && allowed(kind, schedule.algorithm)) {
-      return {schedule.algorithm, {}, "the first that is allowed"};
+      return use(kind, schedule.algorithm, bytes, "the first that is allowed");
     }
   }
   assert(false && "the constructor leaves at least one algorithm");

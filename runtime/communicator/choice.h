@@ -43,6 +43,7 @@ class Chooser {
   static constexpr int kinds = 9;
   bool allowed(CollectiveKind kind, plan::Algorithm algorithm) const noexcept;
   std::uint64_t one_shot_bytes_max() const noexcept;
+  Choice use(CollectiveKind kind, plan::Algorithm algorithm, std::uint64_t bytes, const char* reason) const noexcept;
   plan::Cut cut_of(plan::Algorithm algorithm, std::uint64_t bytes) const noexcept;
   int ranks_;
   int hosts_;

@@ -1,21 +1,16 @@
 // Reads the table line by line; see tuning.h for its form.
 #include "communicator/tuning.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <limits>
 #include <sstream>
 #include <tuple>
 
-#include "base/descriptor.h"
 #include "base/env.h"
 #include "base/limits.h"
 #include "base/result.h"
+#include "base/small_file.h"
 #include "control/bytes.h"
 #include "control/crypto.h"
 
@@ -54,16 +49,12 @@ std::optional<plan::Algorithm> algorithm_of(CollectiveKind kind, const std::stri
 Tuning Tuning::from_environment() {
   const std::optional<std::string> path = env::text("RONDO_TUNE_FILE");
   if (!path || path->empty()) return {};
-  const Descriptor opened(::open(path->c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  char part[4096];
-  ssize_t bytes = opened ? ::read(opened.get(), part, sizeof part) : -1;
-  for (; bytes > 0; bytes = ::read(opened.get(), part, sizeof part)) text.append(part, static_cast<std::size_t>(bytes));
-  if (bytes < 0) {
-    throw Error(Code::invalid_usage, "RONDO_TUNE_FILE: cannot read " + *path + ": " + std::strerror(errno) +
+  const SmallFile file = read_small_file(*path, limits::settings_file_bytes_max);
+  if (!file.trouble.empty()) {
+    throw Error(Code::invalid_usage, "RONDO_TUNE_FILE: cannot read " + *path + ": " + file.trouble +
                                          "; make it with `rondo tune` on every host, or unset the variable");
   }
-  return parse(text, *path);
+  return parse(file.text, *path);
 }
 
 Tuning Tuning::parse(std::string_view text, const std::string& name) {

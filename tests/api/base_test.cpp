@@ -1,19 +1,24 @@
 // The environment registry, the grammar of NCCL_ALGO, near words, system errors, and what a thread sleeps on.
 #define CATCH_CONFIG_MAIN
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <set>
+#include <string>
 
 #include "base/algorithm_list.h"
 #include "base/closest.h"
 #include "base/descriptor.h"
 #include "base/env.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/result.h"
+#include "base/small_file.h"
 #include "base/wakeups.h"
+#include "tests/folder.h"
 #include "tests/setting.h"
 
 namespace {
@@ -22,6 +27,7 @@ using rondo::AlgorithmList;
 using rondo::Code;
 using rondo::CollectiveKind;
 using rondo::Error;
+using rondo::test::Folder;
 using rondo::test::Setting;
 
 template <typename Body>
@@ -171,4 +177,33 @@ TEST_CASE("NCCL_ALGO: an unknown token names the closest") {
   CHECK(contains(refused("allreduce:"), "names no algorithm"));
   CHECK(contains(refused("^"), "names no algorithm"));
   CHECK(contains(refused("ring,,tree"), "'' is not an algorithm"));
+  CHECK(contains(refused("ring,^tree"), "'^tree': ^ stands once, before a whole list"));
+  CHECK(contains(refused("allreduce:^ring,^tree"), "^ stands once"));
+}
+
+TEST_CASE("files are read whole, up to a limit, and nobody is waited for") {
+  const Folder folder;
+  const std::string path = folder.write("file", std::string(5000, 'x'));
+  CHECK(rondo::read_small_file(path, 5000).text == std::string(5000, 'x'));
+  CHECK(rondo::read_small_file(path, 5000).trouble.empty());
+  CHECK(rondo::read_small_file(path, 4999).trouble == "it has more than 4999 bytes");
+  CHECK(rondo::read_small_file(folder.path(), 5000).trouble == "Is a directory");
+  CHECK(rondo::read_small_file(folder.path("none"), 5000).trouble == "No such file or directory");
+  CHECK(rondo::read_small_file("/dev/zero", 5000).trouble == "it has more than 5000 bytes");
+  CHECK(rondo::read_small_file("/dev/null", 5000).trouble.empty());
+  const std::string pipe = folder.path("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(rondo::read_small_file(pipe, 5000).trouble == "it is a pipe or a socket, not a file");
+}
+
+TEST_CASE("a log that is a pipe which nobody reads keeps nobody waiting") {
+  const Folder folder;
+  const std::string pipe = folder.path("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  {
+    const Setting file("NCCL_DEBUG_FILE", pipe.c_str());
+    rondo::log::reset();
+    rondo::log::warn("a line for stderr");  // else this never returns
+  }
+  rondo::log::reset();
 }

@@ -87,6 +87,53 @@ TEST_CASE("A table's word counts where NCCL_ALGO and RONDO_DETERMINISTIC allow i
   CHECK(plan::find(CollectiveKind::all_reduce, fold)->left_fold);
 }
 
+TEST_CASE("What a table names is cut, and lent where all ranks lend, as where the shipped table names it") {
+  const auto tuned = [](int ranks, bool crowded, const std::string& row) {
+    return Chooser(ranks, 1, false, crowded, Tuning::parse("rondo-tune 1\n" + row, "the file").of(ranks, 1));
+  };
+  const auto same = [](const Chooser& tuned, const Chooser& shipped, std::uint64_t bytes) {
+    const Choice a = tuned.choose(CollectiveKind::all_reduce, bytes);
+    const Choice b = shipped.choose(CollectiveKind::all_reduce, bytes);
+    return a.reason == "RONDO_TUNE_FILE" && a.algorithm == b.algorithm && a.lending == b.lending &&
+           a.cut.slot_bytes == b.cut.slot_bytes && a.cut.slice_bytes_min == b.cut.slice_bytes_min;
+  };
+  const Chooser one_shot = tuned(2, false, "all_reduce 2 1 * one_shot");
+  for (const std::uint64_t bytes : {8, 4096, 98304}) CHECK(same(one_shot, Chooser(2, 1, false, false), bytes));
+  // Above, what is sent is not one message any more.
+  CHECK_FALSE(one_shot.choose(CollectiveKind::all_reduce, 98305).lending);
+  CHECK(one_shot.choose(CollectiveKind::all_reduce, 98305).cut.slice_bytes_min == plan::Cut().slice_bytes_min);
+  const Chooser two_shot = tuned(4, true, "all_reduce 4 1 * two_shot");
+  CHECK(same(two_shot, Chooser(4, 1, false, true), 16 << 20));
+}
+
+TEST_CASE("NCCL_ALGO: what is asked for and can't be is an error, also beside what can; what is excluded is not used") {
+  const auto refused = [](const char* list) -> std::string {
+    const Setting algo("NCCL_ALGO", list);
+    try {
+      (void)Chooser(4, 1, false, false);
+    } catch (const Error& error) {
+      CHECK(error.code() == Code::invalid_usage);
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(refused(" ").empty());
+  CHECK(refused("ring").empty());
+  CHECK(refused("pat").empty());  // all_reduce has none: decision 11
+  CHECK(refused("^ring,tree").empty());
+  CHECK(refused("^nvls").empty());
+  CHECK(refused("ring;broadcast:chain").empty());
+  CHECK_THAT(refused("allreduce:pat"), Catch::Contains("no algorithm for all_reduce, which has these: ring, star"));
+  CHECK_THAT(refused("allreduce:pat;broadcast:chain"), Catch::Contains("no algorithm for all_reduce"));
+  CHECK_THAT(refused("ring;broadcast:tree"), Catch::Contains("no algorithm for broadcast, which has these: chain"));
+  CHECK_THAT(refused("^direct,bruck"), Catch::Contains("no algorithm for all_to_all, which has these: direct, bruck"));
+  CHECK_THAT(refused("nvls"), Catch::Contains("NCCL_ALGO=nvls: no collective has such an algorithm"));
+  CHECK_THAT(refused("sendrecv:ring"), Catch::Contains("no algorithm for send_recv, which has one plan"));
+  const Setting deterministic("RONDO_DETERMINISTIC", "1");
+  CHECK(refused("chain").empty());
+  CHECK_THAT(refused("ring"), Catch::Contains("no deterministic algorithm for all_reduce"));
+}
+
 TEST_CASE("Where another program may be run if all ranks lend") {
   const auto lending = [](const Chooser& chooser, std::uint64_t bytes) {
     return chooser.choose(CollectiveKind::all_reduce, bytes).lending;
@@ -149,6 +196,10 @@ TEST_CASE("A file that is not there, or is a folder") {
   {
     const Setting folder("RONDO_TUNE_FILE", "/");
     CHECK_THROWS_WITH(Tuning::from_environment(), Catch::Contains("cannot read /: Is a directory"));
+  }
+  {
+    const Setting endless("RONDO_TUNE_FILE", "/dev/zero");
+    CHECK_THROWS_WITH(Tuning::from_environment(), Catch::Contains("cannot read /dev/zero: it has more than"));
   }
   const Setting file("RONDO_TUNE_FILE", "/no/such/file");
   CHECK_THROWS_WITH(Tuning::from_environment(), Catch::Contains("/no/such/file") && Catch::Contains("rondo tune"));
