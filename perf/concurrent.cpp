@@ -1,10 +1,12 @@
-// What calls cost each other: two communicators of the same ranks one after the other and at once; a queued all-reduce
-// from the call to its completion; and one beside a computation that wants the same core.
+// What calls cost each other: two communicators of the same ranks one after the other and at once; many calls of one in
+// a group; a queued all-reduce from the call to its completion; and one beside a computation that wants the same core.
 //
 // `concurrent_perf [SIZE...]` under `rondo run -n N --bind core`.  One line a size and way: microseconds of a pair of
 // in-place all-reduces, the median of rounds in which the ways take turns, of the slowest rank; and the median, least
 // and most, by round, of the ratio to one after the other: for two threads to the same threads one after the other, for
-// all else to one thread that calls in turn.  Then one line a size: microseconds of one call that blocks, and of one on
+// all else to one thread that calls in turn.  Then one line a size: microseconds of an all-reduce of 64 (fewer where
+// they would have more than 32 MiB together) of neighbouring parts of a buffer, called in turn and in a group, and the
+// ratio of the two.  Then one line a size: microseconds of one call that blocks, and of one on
 // a queue that is waited for by rondoStreamSynchronize, or asked by rondoStreamQuery until it is done.  Then one line a
 // size: by how much a computation takes longer when all-reduces are queued before it, when the last of them was
 // complete, and what the same all-reduces take as blocking calls.
@@ -180,6 +182,36 @@ void measure_ways(Pair& parties, std::size_t bytes, bool speaks) {
   }
 }
 
+/// Of neighbouring parts of a buffer.
+int parts_of(std::size_t bytes) { return static_cast<int>(std::clamp<std::size_t>((32u << 20) / bytes, 2, 64)); }
+
+void measure_group(Party& party, std::size_t bytes, bool speaks) {
+  const std::size_t count = bytes / sizeof(float);
+  const int parts = parts_of(bytes), calls = std::max(1, calls_for(bytes) / parts);
+  const auto call = [&](int part) {
+    float* const data = party.data.data() + static_cast<std::size_t>(part) * count;
+    check(ncclAllReduce(data, data, count, ncclFloat32, ncclSum, party.communicator, nullptr), "ncclAllReduce");
+  };
+  std::vector<double> times[2];
+  for (int round = 0; round <= rounds; ++round) {  // the first is not counted
+    for (const bool grouped : {false, true}) {
+      slowest(party, 0);
+      const double begin = now_us();
+      for (int i = 0; i < calls; ++i) {
+        if (grouped) check(ncclGroupStart(), "ncclGroupStart");
+        for (int part = 0; part < parts; ++part) call(part);
+        if (grouped) check(ncclGroupEnd(), "ncclGroupEnd");
+      }
+      const double time = slowest(party, (now_us() - begin) / calls / parts);
+      if (round > 0) times[grouped].push_back(time);
+    }
+  }
+  if (!speaks) return;
+  const Spread ratio = ratios(times[1], times[0]);
+  std::printf("%12zu %6d %12.3f %12.3f %8.2f %8.2f %8.2f\n", bytes, parts, median(times[0]), median(times[1]),
+              ratio.median, ratio.least, ratio.most);
+}
+
 void blocking(Party& party, std::size_t count) { party.reduce(count, nullptr); }
 void synchronized(Party& party, std::size_t count) {
   party.reduce(count, party.queue);
@@ -319,11 +351,18 @@ int main(int argument_count, char** arguments) {
   check(ncclBroadcast(&id, &id, sizeof id, ncclInt8, 0, parties[0].communicator, nullptr), "ncclBroadcast");
   check(ncclCommInitRank(&parties[1].communicator, ranks, id, rank), "ncclCommInitRank");
   for (Party& party : parties) {
-    party.data.assign(*std::max_element(sizes.begin(), sizes.end()) / sizeof(float), 0.0f);
+    std::size_t most = 0;
+    for (const std::size_t bytes : sizes) most = std::max(most, bytes * static_cast<std::size_t>(parts_of(bytes)));
+    party.data.assign(most / sizeof(float), 0.0f);
     check(rondoStreamCreate(&party.queue), "rondoStreamCreate");
   }
   if (rank == 0) std::printf("#%11s %12s %12s %8s %8s %8s\n", "size(B)", "pair", "time(us)", "ratio", "least", "most");
   for (const std::size_t bytes : sizes) measure_ways(parties, bytes, rank == 0);
+  if (rank == 0) {
+    std::printf("#%11s %6s %12s %12s %8s %8s %8s\n", "size(B)", "calls", "turn(us)", "group(us)", "ratio", "least",
+                "most");
+  }
+  for (const std::size_t bytes : sizes) measure_group(parties[0], bytes, rank == 0);
   if (rank == 0) std::printf("#%11s %12s %12s %12s\n", "size(B)", "blocking(us)", "queued(us)", "asked(us)");
   for (const std::size_t bytes : sizes) measure_latency(parties[0], bytes, rank == 0);
   if (rank == 0) {

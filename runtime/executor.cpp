@@ -49,6 +49,9 @@ void Run::start() {
     make_room(*a_.lending.program);
     if (can_lend()) use(a_.lending.program, a_.lending.layout);
   }
+  // Not where it may begin again, and send once more.
+  by_step_ = program_ == a_.program && layout_->total_bytes() <= program_->ahead_bytes_max();
+  begun_ = a_.alone || a_.owns_ends;
   if (strands_.size() < mine_.size()) strands_.resize(mine_.size());
   strands_left_ = mine_.size();
   steps_walked_ = 0;
@@ -59,7 +62,7 @@ void Run::start() {
     s.step = 0;
     s.slice = 0;
     s.done = false;
-    s.holds_ends = a_.alone || a_.owns_ends;
+    s.holds_ends = s.begun = begun_;
     s.replies.clear();
     if (s.strand->replies_max > 0) s.replies.reserve(s.strand->replies_max * layout_->slices());
     if (!a_.continues) s.lent_until.assign(s.strand->destinations.size(), 0);
@@ -142,7 +145,7 @@ bool Run::progress() noexcept {
       }
       if (left == 0) (void)blocked(s, nullptr, nullptr, -1);  // not blocked: what it last waited for is past
     }
-    if (!moved && program_->polled()) poll(s);
+    if (!moved && program_->polled() && s.begun) poll(s);
   }
   looks_ = moved ? 0 : looks_ + 1;
   return moved;
@@ -172,11 +175,21 @@ bool Run::blocked(StrandState& s, ReceiveEnd* message, SendEnd* credit, int peer
   return false;
 }
 
-bool Run::acquire(StrandState& s) noexcept {
-  for (std::size_t i = 0; i < s.tickets.size(); ++i) {
-    if (s.strand->ends[i]->served != s.tickets[i]) return blocked(s, nullptr, nullptr, -1);
-  }
-  return s.holds_ends = true;
+/// Whether the ends that the step uses are the strand's, or were before; without a step, all.
+bool Run::acquire(StrandState& s, const BoundStep* step) noexcept {
+  const auto came = [&](std::size_t end) { return s.strand->ends[end]->served >= s.tickets[end]; };
+  std::size_t all = 0;
+  while (all < s.tickets.size() && came(all)) ++all;
+  s.holds_ends = all == s.tickets.size();
+  const bool enough = s.holds_ends || (step != nullptr && by_step_ && std::ranges::all_of(step->ends, came));
+  if (!enough) return blocked(s, nullptr, nullptr, -1);
+  return begun_ = s.begun = true;
+}
+
+/// The calls behind this one may use what it has used last: so they send before this one's messages have come.
+[[gnu::noinline]] void Run::pass_ends_on(StrandState& s) noexcept {
+  if (!by_step_ || s.tile + static_cast<std::uint64_t>(program_->shape().stripes) < layout_->tiles()) return;
+  for (const std::uint32_t end : s.strand->steps[s.step].last_ends) ++s.strand->ends[end]->served;
 }
 
 [[gnu::always_inline]] inline bool Run::matches(const Message& message, std::size_t bytes, int peer) noexcept {
@@ -274,8 +287,9 @@ bool Run::lands_ahead(const StrandState& s, const BoundStep& step) const noexcep
 bool Run::sends_raw(const BoundStep& step) const noexcept { return step.reads_raw && a_.may_lend && !step.finish; }
 
 bool Run::advance(StrandState& s) noexcept {
-  if (!s.holds_ends && !acquire(s)) return false;
-  if (s.tile >= layout_->tiles()) {
+  const bool past = s.tile >= layout_->tiles();
+  if (!s.holds_ends && !acquire(s, past ? nullptr : &s.strand->steps[s.step])) return false;
+  if (past) {
     return (a_.followed || (settle(s, s.strand->destinations) && flush(s))) && leave(s);
   }
   const BoundStep& step = s.strand->steps[s.step];
@@ -285,7 +299,11 @@ bool Run::advance(StrandState& s) noexcept {
     return next(s);
   }
   const Piece source = step.source ? layout_->piece(step.source, s.tile, s.slice) : Piece{};
-  const Piece target = step.same_piece ? source : step.target ? layout_->piece(step.target, s.tile, s.slice) : Piece{};
+  const bool apart = step.target && !step.same_piece;
+  const Piece other = apart ? layout_->piece(step.target, s.tile, s.slice) : Piece{};
+  // Not a copy: that reads whole what was stored in parts, for which a processor waits until all it has stored before,
+  // such as the last message's header, is in its cache.
+  const Piece& target = step.same_piece ? source : other;
   if (step.operation == Operation::lend) return lend(s, step, source, target);
 
   const Piece& shape = step.source ? source : target;
@@ -399,6 +417,8 @@ bool Run::settle(StrandState& s, std::span<const Destination> to) noexcept {
 [[gnu::always_inline]] inline bool Run::next(StrandState& s) noexcept {
   if (++s.slice < layout_->slices()) return true;
   s.slice = 0;
+  if (!s.tickets.empty()) [[unlikely]]
+    pass_ends_on(s);
   if (++s.step < s.strand->steps.size()) return true;
   s.step = 0;
   s.tile += static_cast<std::uint64_t>(program_->shape().stripes);
@@ -418,14 +438,17 @@ bool Run::flush(StrandState& s) noexcept {
 /// system call, and mostly in vain.
 void Run::poll(const StrandState& s) const noexcept {
   for (SendEnd* sender : s.strand->polled_senders) (void)sender->flush();
-  if (looks_ % 4 != 3 && looks_ < 16) return;
+  if (!s.holds_ends || (looks_ % 4 != 3 && looks_ < 16)) return;  // others may hold them, and poll
   for (ReceiveEnd* receiver : s.strand->polled_receivers) {
     if (receiver != s.blocked_on_message) receiver->poll();  // that one was just looked at
   }
 }
 
 bool Run::leave(StrandState& s) noexcept {
-  for (std::size_t i = 0; i < s.tickets.size(); ++i) ++s.strand->ends[i]->served;
+  for (std::size_t i = 0; i < s.tickets.size(); ++i) {
+    std::uint64_t& served = s.strand->ends[i]->served;
+    if (!by_step_ || served == s.tickets[i]) ++served;  // else it was passed on
+  }
   s.tickets.clear();
   s.done = true;
   --strands_left_;
@@ -456,11 +479,11 @@ Status Run::blocked_status() const noexcept {
   return {};
 }
 
-/// Strands that have not got the ends of their links yet leave them to the runs before.
+/// Strands that have got no end of a link yet leave them to the runs before.
 void Run::stop() noexcept {
   for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
-    if (s.done || !s.holds_ends) continue;
+    if (s.done || !s.begun) continue;
     for (SendEnd* sender : s.strand->polled_senders) sender->stop();
     for (ReceiveEnd* receiver : s.strand->receivers) receiver->stop();
   }
@@ -469,7 +492,7 @@ void Run::stop() noexcept {
 void Run::add_wakeups(Wakeups& wakeups) const noexcept {
   for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
-    if (s.done) continue;
+    if (s.done || !s.begun) continue;
     if (s.blocked_on_message != nullptr && !s.blocked_on_message->polled()) wakeups.await_ring();
     if (s.blocked_on_credit != nullptr && !s.blocked_on_credit->polled()) wakeups.await_ring();
     for (const SendEnd* sender : s.strand->polled_senders) sender->add_wakeups(wakeups);

@@ -64,6 +64,8 @@ struct BoundStep {
   plan::Range target;
   std::vector<Operand> operands;  // in the order of reduction
   std::vector<Destination> to;
+  std::vector<std::uint32_t> ends;       // of the strand's: those that it uses
+  std::vector<std::uint32_t> last_ends;  // and of these, those that nothing behind it in the strand uses
 };
 
 struct BoundStrand {
@@ -90,7 +92,8 @@ class Program {
     const Share& s = shares_[static_cast<std::size_t>(share)];
     return std::span(strands_).subspan(s.first, s.count);
   }
-  bool polled() const noexcept { return polled_; }  // some link moves only when asked
+  bool polled() const noexcept { return polled_; }                           // some link moves only when asked
+  std::size_t ahead_bytes_max() const noexcept { return ahead_bytes_max_; }  // of its links
   int operands_max() const noexcept { return operands_max_; }
   int targets_max() const noexcept { return targets_max_; }
 
@@ -103,6 +106,7 @@ class Program {
   std::vector<BoundStrand> strands_;  // by share
   std::vector<Share> shares_;
   bool polled_ = false;
+  std::size_t ahead_bytes_max_ = SendEnd::any_bytes;
   int operands_max_ = 1;
   int targets_max_ = 1;
 };
@@ -166,6 +170,8 @@ class Run {
   /// For a thread that has nothing else to do: does a part of what brings releases that the run waits for.
   bool help() noexcept;
   bool done() const noexcept { return strands_left_ == 0; }
+  /// Whether an end of a link has been its since start().  Until then only runs of its communicator before it move it.
+  bool begun() const noexcept { return begun_; }
   /// Since start(); those of a tile count at its end.
   std::uint64_t steps_walked() const noexcept { return steps_walked_; }
   bool polled() const noexcept { return program_->polled(); }
@@ -193,7 +199,8 @@ class Run {
     std::uint64_t tile = 0;
     std::uint32_t step = 0;
     int slice = 0;
-    bool holds_ends = false;
+    bool holds_ends = false;  // all have come
+    bool begun = false;       // some have
     bool done = false;
     std::vector<std::uint64_t> tickets;     // one per strand->ends
     std::vector<std::uint64_t> lent_until;  // per destination: `sent` after the last accepted lend, or 0
@@ -217,7 +224,8 @@ class Run {
   bool lend(StrandState& s, const BoundStep& step, const plan::Piece& source, const plan::Piece& target) noexcept;
   bool offers(SendEnd& link, const std::byte* source, const std::byte* reply, std::size_t bytes) const noexcept;
   bool settle(StrandState& s, std::span<const Destination> to) noexcept;
-  bool acquire(StrandState& s) noexcept;
+  bool acquire(StrandState& s, const BoundStep* step) noexcept;
+  void pass_ends_on(StrandState& s) noexcept;
   bool next(StrandState& s) noexcept;
   bool leave(StrandState& s) noexcept;
   bool flush(StrandState& s) noexcept;
@@ -236,6 +244,8 @@ class Run {
   const plan::Layout* layout_ = nullptr;
   std::span<const BoundStrand> mine_;  // of its strands
   bool began_again_ = false;           // with the program that copies: something moved
+  bool begun_ = false;
+  bool by_step_ = true;    // ends are acquired for the first step that uses them and passed on behind the last
   int element_shift_ = 0;  // elements are 1 << this bytes: a division a slice would cost as much as the links
   std::vector<StrandState> strands_;
   std::size_t strands_left_ = 0;
@@ -275,7 +285,8 @@ struct Execution {
   Run* run = nullptr;
   Supervision supervision;
   Feed* feed = nullptr;
-  Status status;  // set by execute()
+  std::size_t behind = 0;  // so many of those that follow it need no look before its run has begun
+  Status status;           // set by execute()
 };
 
 /// Runs all to the end; each execution gets its own status.  Returns when every run is done or failed; null runs are

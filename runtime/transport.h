@@ -102,6 +102,9 @@ class SendEnd {
   virtual bool help() noexcept { return false; }
   virtual int capacity() const noexcept = 0;
   virtual std::size_t slot_bytes() const noexcept = 0;
+  static constexpr std::size_t any_bytes = ~std::size_t{0};
+  /// The longest message that gains where a call sends it before the peer's message of the call before has come.
+  virtual std::size_t ahead_bytes_max() const noexcept { return any_bytes; }
   virtual Status status() const noexcept = 0;
 };
 

@@ -220,6 +220,8 @@ class Sender final : public SendEnd {
   }
   int capacity() const noexcept override { return limits::credits; }
   std::size_t slot_bytes() const noexcept override { return ring_.slot_bytes; }
+  /// Slots change hands where a message answers one.
+  std::size_t ahead_bytes_max() const noexcept override { return limits::inline_bytes; }
   Status status() const noexcept override {
     return {static_cast<Code>(peer_.code.load(std::memory_order_acquire)), peer_.rank};
   }

@@ -35,7 +35,8 @@ struct Part final : Feed {
   const std::uint32_t* following = nullptr;  // for each call: the next one of its part, or none
   std::uint32_t first = 0;
   std::uint32_t last = 0;
-  std::uint32_t index = 0;  // among the collectives of its communicator
+  std::uint32_t index = 0;   // among the collectives of its communicator
+  std::uint32_t member = 0;  // of the batch: its communicator
   Place place;
   Call whole;  // the first call, or what stands for the bundle
 
@@ -140,9 +141,6 @@ struct Room {
     executions.clear();
     following.clear();
   }
-  Member& member(CommunicatorImpl& communicator) noexcept {
-    return *std::ranges::find(members, &communicator, &Member::communicator);
-  }
 };
 
 /// The ranks of `communicator`'s world for which a batch has calls.
@@ -245,12 +243,25 @@ void take_up(Room& room, std::span<const PendingCall> calls) {
     part.following = room.following.data();
     part.first = part.last = i;
     part.whole = calls[i].call;
+    part.member = static_cast<std::uint32_t>(at);
     if (!message) {
       part.index = static_cast<std::uint32_t>(member.collectives++);
       member.latest = room.parts.size();
     }
     ++member.parts;
     room.parts.push_back(part);
+  }
+  if (room.members.size() > 1) {  // the parts of each communicator together, for line_up()
+    std::ranges::sort(room.parts, {}, [](const Part& part) { return std::pair(part.member, part.first); });
+  }
+}
+
+/// Tells the executor which collectives wait for others of their communicator.
+void line_up(Room& room) noexcept {
+  for (std::size_t i = room.parts.size(); i-- > 0;) {
+    const bool follows = i + 1 < room.parts.size() && room.parts[i].member == room.parts[i + 1].member &&
+                         room.parts[i + 1].is_collective();
+    room.executions[i].behind = follows ? room.executions[i + 1].behind + 1 : 0;
   }
 }
 
@@ -259,7 +270,7 @@ void take_up(Room& room, std::span<const PendingCall> calls) {
 void begin(Room& room) {
   room.executions.resize(room.parts.size());
   for (Part& part : room.parts) {
-    const Member& member = room.member(*part.communicator);
+    const Member& member = room.members[part.member];
     part.place.alone = member.parts == 1;
     part.place.owns_ends = member.parts == 1 || member.collectives == 0;
     part.place.shared = member.shared && part.is_collective();
@@ -290,6 +301,7 @@ void begin(Room& room) {
 Status run_batch(Room& room, std::span<const PendingCall> calls, Patience patience) noexcept {
   take_up(room, calls);
   begin(room);
+  line_up(room);
   std::chrono::nanoseconds wait = std::chrono::hours(24 * 365);
   const Stranded watch(room);
   for (std::size_t i = 0; i < room.parts.size(); ++i) {
@@ -341,7 +353,7 @@ bool run_again(CommunicatorImpl& communicator, const Call& call, std::uint64_t t
   PreparedRun* const prepared = communicator.find_run(call);
   if (prepared == nullptr || prepared->shared || !communicator.status().ok()) return false;
   communicator.begin(*prepared, call, {});
-  Execution execution{&prepared->run, communicator.supervision(), nullptr, {}};
+  Execution execution{.run = &prepared->run, .supervision = communicator.supervision()};
   const WaitStyle style = patience == Patience::worker ? WaitStyle::polite : communicator.wait_style();
   Waiter waiter(style, communicator.doorbell(), communicator.patience());
   if (communicator.siblings().empty() || patience == Patience::worker) [[likely]] {
@@ -358,38 +370,63 @@ bool run_again(CommunicatorImpl& communicator, const Call& call, std::uint64_t t
   return true;
 }
 
-/// Messages of an exchange that need no room of a batch's.
-constexpr std::size_t exchanged_max = 4;
+/// Calls that need no room of a batch's.
+constexpr std::size_t few_max = 4;
 
-/// A few messages of one communicator, each the only one of its pair and direction, all like earlier ones: the path of
-/// small exchanges.  False: take the other one.
-bool exchange_again(std::span<const PendingCall> calls, Status& status) noexcept {
-  if (calls.size() > exchanged_max) return false;
-  CommunicatorImpl& communicator = impl(*calls.front().communicator);
-  if (!communicator.has_turn(calls.front().turn) || !communicator.siblings().empty()) return false;
-  if (!communicator.status().ok()) return false;
-  Execution executions[exchanged_max];
-  PreparedRun* runs[exchanged_max];
-  const Supervision supervision = communicator.supervision();
+/// What a few calls need to run.
+struct Few {
+  PreparedRun* runs[few_max];
+  bool owns_ends[few_max];
+};
+
+/// Whether a few calls of a thread can begin at once, each in the run of an earlier one like it, as no two need the
+/// same end of a link: of a communicator there is one collective alone, or messages that each are the only one of their
+/// pair and direction.
+bool find_runs(std::span<const PendingCall> calls, Few& few) noexcept {
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    const Call& call = calls[i].call;
-    if (calls[i].communicator != &communicator || call.kind != CollectiveKind::send_recv) return false;
-    runs[i] = communicator.find_run(call);
-    if (runs[i] == nullptr || std::find(runs, runs + i, runs[i]) != runs + i) return false;
+    CommunicatorImpl& communicator = impl(*calls[i].communicator);
+    const bool message = calls[i].call.kind == CollectiveKind::send_recv;
+    std::uint64_t before = 0;  // of the same communicator
+    for (std::size_t j = 0; j < i; ++j) {
+      if (calls[j].communicator != &communicator) continue;
+      if (!message || calls[j].call.kind != CollectiveKind::send_recv) return false;
+      ++before;
+    }
+    if (!communicator.has_turn(calls[i].turn - before)) return false;
+    if (!communicator.siblings().empty() || !communicator.status().ok()) return false;
+    PreparedRun* const run = communicator.find_run(calls[i].call);
+    if (run == nullptr || run->shared || std::find(few.runs, few.runs + i, run) != few.runs + i) return false;
+    few.runs[i] = run;
+    few.owns_ends[i] = message;
   }
+  return true;
+}
+
+/// The path of small exchanges, and of calls on a few communicators at once.  False: take the other one.
+bool run_few_again(std::span<const PendingCall> calls, Status& status) noexcept {
+  Few few;
+  if (calls.size() > few_max || !find_runs(calls, few)) return false;
+  Execution executions[few_max];
+  WaitStyle style = WaitStyle::spin;
+  std::chrono::nanoseconds patience = std::chrono::nanoseconds::max();
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    communicator.begin(*runs[i], calls[i].call, {.alone = calls.size() == 1, .owns_ends = true});
-    executions[i] = {&runs[i]->run, supervision, nullptr, {}};
+    CommunicatorImpl& communicator = impl(*calls[i].communicator);
+    communicator.begin(*few.runs[i], calls[i].call, {.alone = !few.owns_ends[i], .owns_ends = few.owns_ends[i]});
+    executions[i].run = &few.runs[i]->run;
+    executions[i].supervision = communicator.supervision();
+    if (communicator.wait_style() != WaitStyle::spin) style = communicator.wait_style();
+    patience = std::min(patience, communicator.patience());
   }
-  Waiter waiter(communicator.wait_style(), communicator.doorbell(), communicator.patience());
+  Waiter waiter(style, impl(*calls.front().communicator).doorbell(), patience);
   execute(std::span(executions, calls.size()), waiter);
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    if (executions[i].status.ok()) [[likely]]
-      continue;
-    communicator.fail(runs[i]->run, executions[i].status);
-    status = communicator.status();
+    CommunicatorImpl& communicator = impl(*calls[i].communicator);
+    if (!executions[i].status.ok()) [[unlikely]] {
+      communicator.fail(few.runs[i]->run, executions[i].status);
+      if (status.ok()) status = communicator.status();
+    }
+    communicator.end_turns(1);
   }
-  communicator.end_turns(calls.size());
   return true;
 }
 
@@ -400,7 +437,7 @@ Status run_calls(std::span<const PendingCall> calls, Patience patience) noexcept
   if (calls.size() == 1) {
     const PendingCall& only = calls.front();
     if (run_again(impl(*only.communicator), only.call, only.turn, patience, status)) return status;
-  } else if (patience == Patience::caller && exchange_again(calls, status)) {
+  } else if (patience == Patience::caller && run_few_again(calls, status)) {
     return status;
   }
   thread_local Room room;

@@ -40,6 +40,34 @@ void add_distinct(std::vector<T*>& list, T& item) {
   if (std::find(list.begin(), list.end(), &item) == list.end()) list.push_back(&item);
 }
 
+/// Says where the strand uses each of its ends, and where last.  A reply may come whenever: its end is kept to the end.
+void note_uses(BoundStrand& strand, Links& links, int lane) {
+  std::vector<bool> kept(strand.ends.size());
+  const auto index_of = [&](const EndOrder& end) {
+    return static_cast<std::uint32_t>(std::ranges::find(strand.ends, &end) - strand.ends.begin());
+  };
+  for (BoundStep& step : strand.steps) {
+    const auto uses = [&](const EndOrder& end) { step.ends.push_back(index_of(end)); };
+    for (const Operand& operand : step.operands) {
+      if (operand.link != nullptr) uses(links.receive_order(operand.peer, lane));
+      if (operand.reverse != nullptr) uses(links.send_order(operand.peer, lane));
+    }
+    for (const Destination& to : step.to) {
+      if (step.operation != Operation::wait) uses(links.send_order(to.peer, lane));
+      if (const Destination& distinct = strand.destinations[to.index]; distinct.reverse != nullptr) {
+        const EndOrder& reverse = links.receive_order(to.peer, lane);
+        kept[index_of(reverse)] = true;
+        if (step.operation == Operation::wait) uses(reverse);
+      }
+    }
+  }
+  for (std::uint32_t end = 0; end < strand.ends.size(); ++end) {
+    const auto uses = [&](const BoundStep& step) { return std::ranges::find(step.ends, end) != step.ends.end(); };
+    const auto last = std::find_if(strand.steps.rbegin(), strand.steps.rend(), uses);
+    if (!kept[end] && last != strand.steps.rend()) last->last_ends.push_back(end);
+  }
+}
+
 }  // namespace
 
 Program::Program(const plan::Collective& collective, const plan::Plan& plan, int widest, Links& links, int shares)
@@ -105,8 +133,10 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
       targets_max_ = std::max(targets_max_, static_cast<int>(b.to.size() + b.operands.size()) + 1);
       bound.steps.push_back(std::move(b));
     }
+    note_uses(bound, links, strand.lane);
     for (BoundStep& b : bound.steps) b.only_receipt = brings_only(b, bound);
     for (SendEnd* sender : bound.senders) {
+      ahead_bytes_max_ = std::min(ahead_bytes_max_, sender->ahead_bytes_max());
       if (sender->polled()) bound.polled_senders.push_back(sender);
     }
     for (ReceiveEnd* receiver : bound.receivers) {

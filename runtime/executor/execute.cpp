@@ -35,38 +35,56 @@ bool advance_one(Execution& e, bool only, std::size_t& left) noexcept {
   return moved;
 }
 
-/// Moves what can move; true if anything did.  Executions that ended are marked by a null run.
-bool advance_all(std::span<Execution> executions, std::size_t& left) noexcept {
-  bool moved = false;
-  for (Execution& e : executions) {
-    if (!over(e)) moved |= advance_one(e, executions.size() == 1, left);
+/// Whether `act` is true of an execution that can move, until it is: one that is not over, nor behind another of its
+/// communicator that waits for its turn.
+template <typename Act>
+bool any_of_begun(std::span<Execution> executions, Act&& act) noexcept {
+  for (std::size_t i = 0; i < executions.size(); ++i) {
+    Execution& e = executions[i];
+    if (over(e)) continue;
+    if (act(e)) return true;
+    if (!over(e) && !e.run->begun()) i += e.behind;
   }
+  return false;
+}
+
+/// Moves what can move; true if anything did.  Executions that ended are marked by a null run; those at the front are
+/// left out from then on.
+bool advance_all(std::span<Execution>& executions, std::size_t& left) noexcept {
+  if (executions.size() == 1) [[likely]]
+    return advance_one(executions.front(), true, left);
+  bool moved = false;
+  (void)any_of_begun(executions, [&](Execution& e) noexcept {
+    moved |= advance_one(e, false, left);
+    return false;
+  });
+  while (left > 0 && over(executions.front())) executions = executions.subspan(1);
   return moved;
 }
 
 /// Does a part of others' work that these executions wait for; true if there was any.
 bool help_others(std::span<Execution> executions) noexcept {
-  return std::ranges::any_of(executions, [](const Execution& e) { return !over(e) && e.run->help(); });
+  return any_of_begun(executions, [](Execution& e) noexcept { return e.run->help(); });
 }
 
 /// Ends executions whose communicator failed or whose peer can bring nothing more, and, before a sleep, those of which
 /// a watch says that nothing can come; true if any did.
 bool end_failed(std::span<Execution> executions, std::size_t& left, bool sleepy = false) noexcept {
   bool ended = false;
-  for (Execution& e : executions) {
-    if (over(e)) continue;
+  (void)any_of_begun(executions, [&](Execution& e) noexcept {
     Status status{static_cast<Code>(e.supervision.failed->load(std::memory_order_acquire)), -1};
     if (status.ok()) {
       status = e.run->blocked_status();
       // What the peer sent before it left may have come in after the last look.
-      if (!status.ok() && (e.run->progress() || !e.run->status().ok())) continue;
+      if (!status.ok() && (e.run->progress() || !e.run->status().ok())) return false;
     }
     if (status.ok() && sleepy && e.supervision.watch != nullptr) status = e.supervision.watch->hopeless(*e.run);
-    if (status.ok()) continue;
+    if (status.ok()) return false;
     end(e, status);
     --left;
     ended = true;
-  }
+    return false;
+  });
   return ended;
 }
 
@@ -97,9 +115,10 @@ void execute(std::span<Execution> executions, Waiter& waiter) noexcept {
       return advance_all(executions, left) || help_others(executions) || end_failed(executions, left, true);
     };
     const auto collect = [&](Wakeups& wakeups) noexcept {
-      for (const Execution& e : executions) {
-        if (!over(e)) e.run->add_wakeups(wakeups);
-      }
+      (void)any_of_begun(executions, [&](Execution& e) noexcept {
+        e.run->add_wakeups(wakeups);
+        return false;
+      });
     };
     if (waiter.turn(look, collect)) continue;
     for (Execution& e : executions) {

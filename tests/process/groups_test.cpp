@@ -188,6 +188,70 @@ TEST_CASE("groups of small all-reduces that differ are an error on every rank, w
   expect_mismatch({5, 4, 3}, {5, 4, 3}, true, {three, "call 2: all_reduce of 5 float32 elements (sum)"});
 }
 
+TEST_CASE("calls of a group wait for calls of their own communicator alone") {
+  const Shared<Meeting> meeting;
+  REQUIRE(run_ranks(Ranks::processes, 2, [&](int rank) {
+            const Party party(*meeting, rank, 2);
+            std::vector<std::vector<float>> data(8, std::vector<float>(5000, 1.0f));  // too large to travel as one
+            const auto reduce = [&](std::size_t i) {
+              const ncclComm_t comm = party.comms[i % 4 == 3 ? 1 : 0];
+              expect_success(ncclAllReduce(data[i].data(), data[i].data(), 5000, ncclFloat32, ncclSum, comm, nullptr),
+                             "ncclAllReduce");
+            };
+            for (int round = 0; round < 3; ++round) {
+              if (rank == 0) {
+                expect_success(ncclGroupStart(), "ncclGroupStart");
+                for (std::size_t i = 0; i < 8; ++i) reduce(i);
+                expect_success(ncclGroupEnd(), "ncclGroupEnd");
+              } else {
+                for (const std::size_t i : {3, 7, 0, 1, 2, 4, 5, 6}) reduce(i);  // the other one's first, each awaited
+              }
+            }
+            for (const std::vector<float>& one : data) {
+              if (one != std::vector<float>(5000, 8.0f)) throw std::runtime_error("a call of the group was left out");
+            }
+          }) == "");
+}
+
+TEST_CASE("a few calls on two communicators run at once, and the failure of one is its own") {
+  const Shared<Meeting> meeting;
+  REQUIRE(run_ranks(Ranks::processes, 2, [&](int rank) {
+            const Party party(*meeting, rank, 2);
+            float sum[2] = {1, 1}, sent = 7, got = 0;
+            const auto call_both = [&](std::size_t second_count, bool exchange) {
+              expect_success(ncclGroupStart(), "ncclGroupStart");
+              for (const int c : {0, 1}) {
+                const std::size_t count = c == 0 ? 1 : second_count;
+                expect_success(ncclAllReduce(&sum[c], &sum[c], count, ncclFloat32, ncclSum, party.comms[c], nullptr),
+                               "ncclAllReduce");
+              }
+              if (exchange) {  // behind the first communicator's all-reduce, on the same links
+                expect_success(ncclSend(&sent, 1, ncclFloat32, 1 - rank, party.comms[0], nullptr), "ncclSend");
+                expect_success(ncclRecv(&got, 1, ncclFloat32, 1 - rank, party.comms[0], nullptr), "ncclRecv");
+              }
+              return ncclGroupEnd();
+            };
+            for (int round = 0; round < 10; ++round) {
+              expect_success(call_both(1, round % 2 == 1), "a group");
+              if (sum[0] != 2 || sum[1] != 2) throw std::runtime_error("a group gave another sum");
+              sum[0] = sum[1] = 1;
+            }
+            if (got != 7) throw std::runtime_error("nothing came");
+            float two[2] = {1, 1};
+            const ncclResult_t other_type = [&] {
+              expect_success(ncclGroupStart(), "ncclGroupStart");
+              expect_success(ncclAllReduce(&sum[0], &sum[0], 1, ncclFloat32, ncclSum, party.comms[0], nullptr), "one");
+              expect_success(
+                  ncclAllReduce(two, two, 1, rank == 0 ? ncclFloat32 : ncclInt32, ncclSum, party.comms[1], nullptr),
+                  "other");
+              return ncclGroupEnd();
+            }();
+            if (other_type == ncclSuccess) throw std::runtime_error("calls that do not match went well");
+            expect_success(ncclAllReduce(&sum[0], &sum[0], 1, ncclFloat32, ncclSum, party.comms[0], nullptr), "again");
+            if (sum[0] != 4) throw std::runtime_error("the sound call of the group gave " + std::to_string(sum[0]));
+          }) == "");
+}
+
 TEST_CASE("with RONDO_GROUP_BYTES=0 ranks may group differently") {
   const Setting setting("RONDO_GROUP_BYTES", "0");
   const Shared<Meeting> meeting;
