@@ -10,8 +10,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <numeric>
 #include <stdexcept>
+#include <system_error>
 
 namespace rondo::perf {
 
@@ -131,6 +133,11 @@ Report::Report(const Collective& collective, const Options& options, std::vector
   }
   if (options.json_path.empty()) return;
   std::string path = options.json_path;
+  std::error_code none;
+  const auto there = std::filesystem::status(path, none).type();
+  if (there == std::filesystem::file_type::character || there == std::filesystem::file_type::fifo) {
+    json_.reset(std::fopen(path.c_str(), "w"));  // written where it is: nothing is lost
+  }
   for (int attempt = 0; !json_; ++attempt) {
     json_.reset(std::fopen(path.c_str(), "wx"));
     if (!json_ && errno != EEXIST) throw std::runtime_error("cannot write -J " + path + ": " + strerror(errno));

@@ -176,9 +176,10 @@ class Files(Case):
             result = start(["sh", "-c", f'exec "$@" {redirection}', "sh", program("all_reduce_perf"), *SHORT], {})
             self.assertEqual(result.returncode, 1, redirection)
             self.assertIn("cannot write the standard output: " + words, result.stderr)
-        result = alone("all_reduce_perf", "-t", "2", *SHORT, "--csv", "/dev/full")
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("cannot write --csv /dev/full: No space left on device", result.stderr)
+        for flag in ("--csv", "-J"):
+            result = alone("all_reduce_perf", "-t", "2", *SHORT, flag, "/dev/full")
+            self.assertEqual(result.returncode, 1, flag)
+            self.assertIn(f"cannot write {flag} /dev/full: No space left on device", result.stderr)
 
 
 class Verdicts(Case):

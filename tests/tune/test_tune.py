@@ -3,6 +3,7 @@
 Usage: test_tune.py RONDO PROGRAM.  PROGRAM is all_reduce_perf.  Which algorithm is fastest is not asserted.
 """
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -63,11 +64,39 @@ class Tune(unittest.TestCase):
             self.assertNotEqual(result.returncode, 0)
             self.assertRegex(result.stderr, "the ranks' settings differ: .*" + setting.split("=")[0])
 
-    def test_a_place_that_cannot_be_written(self):
-        result = run(1, RONDO, "tune", "-o", "/no/such/table", "--bytes-max", "8", "--round-ms", "1")
+    def tune_in_vain(self, path):
+        result = run(1, RONDO, "tune", "-o", path, "--bytes-max", "8", "--round-ms", "1")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("cannot write /no/such/table: No such file or directory", result.stderr)
         self.assertNotIn("rondo tune: ring", result.stderr)  # before anything is measured
+        return result.stderr
+
+    def test_what_is_no_table_stays(self):
+        folder = os.path.dirname(self.path)
+        pipe = os.path.join(folder, "pipe")
+        os.mkfifo(pipe)
+        self.assertIn("it is not a file", self.tune_in_vain(pipe))
+        self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
+        with open(self.path, "w") as file:
+            file.write("hello\n")
+        self.assertIn("no table of `rondo tune`", self.tune_in_vain(self.path))
+        with open(self.path) as file:
+            self.assertEqual(file.read(), "hello\n")
+        self.assertEqual(sorted(os.listdir(folder)), ["pipe", "table"])
+
+    def test_a_link_stays_one_and_deterministic_is_no_hindrance(self):
+        self.write("all_reduce 3 1 * star")
+        link = self.path + ".link"
+        os.symlink(self.path, link)
+        made = run(1, RONDO, "tune", "-o", link, "--bytes-max", "8", "--round-ms", "1", RONDO_DETERMINISTIC="1")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertTrue(os.path.islink(link))
+        with open(self.path) as file:
+            text = file.read()
+        self.assertIn("all_reduce 3 1 * star", text)
+        self.assertIn("all_reduce 1 1 *", text)
+
+    def test_a_place_that_cannot_be_written(self):
+        self.assertIn("cannot write /no/such/table: No such file or directory", self.tune_in_vain("/no/such/table"))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ struct Request {
   int round_ms = 5;
 };
 
+constexpr const char* first_line = "rondo-tune 1";
 constexpr std::size_t bytes_min = 8;
 constexpr std::size_t factor = 4;
 constexpr int rounds = 3;
@@ -179,10 +180,22 @@ std::vector<std::string> kept(const std::string& path, int ranks, int hosts) {
 
 std::string draft_of(const std::string& path) { return path + ".new"; }
 
-/// Before the measurement, which may take minutes: a place that cannot be written is told at once.
+/// Before the measurement, which may take minutes: a place that cannot be written is told at once, and so is what the
+/// table would take the place of: a device, or a file of another kind.
 void check_place(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) cannot_write(path, draft_of(path), EISDIR);
+  const auto there = std::filesystem::status(path, ignored).type();
+  if (there == std::filesystem::file_type::directory) cannot_write(path, draft_of(path), EISDIR);
+  if (there == std::filesystem::file_type::regular) {
+    std::ifstream old(path);
+    std::string line;
+    const bool empty = !std::getline(old, line);
+    if (!empty && !line.starts_with(first_line) && !line.starts_with('#')) {
+      throw std::runtime_error(path + " is there and no table of `rondo tune`; it stays as it is: name another file");
+    }
+  } else if (there != std::filesystem::file_type::not_found) {
+    throw std::runtime_error("cannot write " + path + ": it is not a file");
+  }
   std::ofstream file(draft_of(path));
   if (!file) cannot_write(path, draft_of(path), errno);
   std::remove(draft_of(path).c_str());
@@ -191,7 +204,7 @@ void check_place(const std::string& path) {
 void write(const std::string& path, const std::vector<std::string>& lines) {
   const std::string draft = draft_of(path);
   std::ofstream file(draft);
-  file << "rondo-tune 1\n# collective ranks hosts bytes-up-to algorithm; written by `rondo tune`, " << rondoGetVersion()
+  file << first_line << "\n# collective ranks hosts bytes-up-to algorithm; written by `rondo tune`, " << rondoGetVersion()
        << "\n";
   for (const std::string& line : lines) file << line << "\n";
   file.close();
@@ -210,12 +223,17 @@ void measure(const Request& request, Bench& bench, plan::Algorithm algorithm, Ti
   }
 }
 
-void tune(const Request& request) {
+void tune(Request request) {
+  // The file that a link names is written, not put in the link's place.
+  std::error_code no_link;
+  const std::filesystem::path named = std::filesystem::canonical(request.output, no_link);
+  if (!no_link && std::filesystem::is_symlink(request.output)) request.output = named;
   Times times;
   int rank = 0;
   int ranks = 1;
   int hosts = 1;
   unsetenv("RONDO_TUNE_FILE");
+  setenv("RONDO_DETERMINISTIC", "0", 1);  // every algorithm is measured; it binds the table's use
   for (const plan::Algorithm algorithm : algorithms()) {
     const std::string name(plan::name(algorithm));
     setenv("NCCL_ALGO", name.c_str(), 1);
