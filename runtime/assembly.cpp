@@ -91,5 +91,9 @@ std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, 
 
 void* memory_alloc(std::size_t bytes) { return Regions::instance().allocate(bytes); }
 bool memory_free(void* memory) { return Regions::instance().release(memory); }
+bool memory_is_mappable(const void* memory, std::size_t bytes) {
+  Regions::Found found;
+  return Regions::instance().find(memory, bytes, found);
+}
 
 }  // namespace rondo

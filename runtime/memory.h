@@ -9,5 +9,7 @@ namespace rondo {
 void* memory_alloc(std::size_t bytes);
 /// Frees what memory_alloc gave; false if `memory` is not that.  No call may be using it.
 bool memory_free(void* memory);
+/// Whether peers can map all of these bytes.
+bool memory_is_mappable(const void* memory, std::size_t bytes);
 
 }  // namespace rondo

@@ -406,9 +406,13 @@ ncclResult_t ncclMemFree(void* ptr);
  * mapped anew.  The handle is for ncclCommDeregister, and ends with the communicator. */
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle);
 ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
-/* Not built yet. */
+/* A window for memory of ncclMemAlloc; for other memory the window is NULL, and the result ncclSuccess.  On every rank,
+ * as with NCCL; waits for nobody.  As ncclCommRegister it changes nothing: whether buffers are lent, each call finds
+ * out. */
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win, int winFlags);
+/* A window of this communicator, or NULL; windows end with it. */
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
+/* The `buff` of the window. */
 ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** outUserPtr);
 
 /* ---- One-sided calls: not built yet ---- */

@@ -41,6 +41,11 @@ struct Registration {};
 
 }  // namespace rondo::api
 
+/// A window of ncclCommWindowRegister.
+struct ncclWindow_vidmem {
+  void* memory = nullptr;
+};
+
 struct ncclComm {
   std::atomic<rondo::api::State> state{rondo::api::State::starting};
   std::atomic<int> references{1};
@@ -55,6 +60,7 @@ struct ncclComm {
   std::string async_sentence;
   std::vector<rondo::api::PreMulSum> operators;
   std::vector<std::unique_ptr<rondo::api::Registration>> registrations;
+  std::vector<std::unique_ptr<ncclWindow_vidmem>> windows;
 
   ncclComm() = default;
   ncclComm(const ncclComm&) = delete;

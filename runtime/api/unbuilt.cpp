@@ -44,11 +44,6 @@ ncclResult_t pncclCommQueryProperties(ncclComm_t, ncclCommProperties_t*) {
   return not_built("ncclCommQueryProperties");
 }
 ncclResult_t pncclSetEncryption(const ncclEncryptionConfig_t*) { return not_built("ncclSetEncryption"); }
-ncclResult_t pncclCommWindowRegister(ncclComm_t, void*, size_t, ncclWindow_t*, int) {
-  return not_built("ncclCommWindowRegister");
-}
-ncclResult_t pncclCommWindowDeregister(ncclComm_t, ncclWindow_t) { return not_built("ncclCommWindowDeregister"); }
-ncclResult_t pncclWinGetUserPtr(ncclComm_t, ncclWindow_t, void**) { return not_built("ncclWinGetUserPtr"); }
 ncclResult_t pncclPutSignal(const void*, size_t, ncclDataType_t, int, ncclWindow_t, size_t, int, int, unsigned int,
                             ncclComm_t, cudaStream_t) {
   return not_built("ncclPutSignal");
@@ -126,9 +121,6 @@ ncclResult_t pncclScatterConfig(const void* sendbuff, void* recvbuff, size_t cou
 [[gnu::weak, gnu::alias("pncclCommMemStats")]] decltype(ncclCommMemStats) ncclCommMemStats;
 [[gnu::weak, gnu::alias("pncclCommQueryProperties")]] decltype(ncclCommQueryProperties) ncclCommQueryProperties;
 [[gnu::weak, gnu::alias("pncclSetEncryption")]] decltype(ncclSetEncryption) ncclSetEncryption;
-[[gnu::weak, gnu::alias("pncclCommWindowRegister")]] decltype(ncclCommWindowRegister) ncclCommWindowRegister;
-[[gnu::weak, gnu::alias("pncclCommWindowDeregister")]] decltype(ncclCommWindowDeregister) ncclCommWindowDeregister;
-[[gnu::weak, gnu::alias("pncclWinGetUserPtr")]] decltype(ncclWinGetUserPtr) ncclWinGetUserPtr;
 [[gnu::weak, gnu::alias("pncclPutSignal")]] decltype(ncclPutSignal) ncclPutSignal;
 [[gnu::weak, gnu::alias("pncclSignal")]] decltype(ncclSignal) ncclSignal;
 [[gnu::weak, gnu::alias("pncclWaitSignal")]] decltype(ncclWaitSignal) ncclWaitSignal;

@@ -403,4 +403,41 @@ TEST_CASE("a registered buffer is given back once, to its communicator") {
   CHECK(ncclCommDeregister(ranks[0], nullptr) == ncclInvalidArgument);
 }
 
+TEST_CASE("a window is of memory that peers can map, of other memory there is none") {
+  Ranks ranks(2, 2);
+  float plain[4] = {};
+  void* mapped = nullptr;
+  REQUIRE(ncclMemAlloc(&mapped, 64) == ncclSuccess);
+  ncclWindow_t windows[2] = {};
+  for (ncclWindow_t& window : windows) {
+    CHECK(ncclCommWindowRegister(ranks[0], mapped, 64, &window, NCCL_WIN_COLL_SYMMETRIC) == ncclSuccess);
+    REQUIRE(window != nullptr);
+  }
+  CHECK(windows[0] != windows[1]);
+  void* memory = nullptr;
+  CHECK(ncclWinGetUserPtr(ranks[0], windows[1], &memory) == ncclSuccess);
+  CHECK(memory == mapped);
+  CHECK(ncclWinGetUserPtr(ranks[1], windows[1], &memory) == ncclInvalidArgument);
+  CHECK(memory == nullptr);
+  CHECK(ncclCommWindowDeregister(ranks[1], windows[0]) == ncclInvalidArgument);
+  CHECK(ncclCommWindowDeregister(ranks[0], windows[0]) == ncclSuccess);
+  CHECK(ncclCommWindowDeregister(ranks[0], windows[0]) == ncclInvalidArgument);
+  CHECK(last_contains("given back before"));
+  CHECK(ncclCommWindowDeregister(ranks[0], nullptr) == ncclSuccess);
+  for (const std::size_t bytes : {std::size_t{16}, std::size_t{65}}) {
+    ncclWindow_t none = windows[1];
+    CHECK(ncclCommWindowRegister(ranks[0], bytes > 64 ? mapped : plain, bytes, &none, NCCL_WIN_DEFAULT) == ncclSuccess);
+    CHECK(none == nullptr);
+  }
+  ncclWindow_t none = windows[1];
+  CHECK(ncclCommWindowRegister(ranks[0], nullptr, 4, &none, 0) == ncclInvalidArgument);
+  CHECK(none == nullptr);
+  CHECK(ncclCommWindowRegister(ranks[0], mapped, 0, &none, 0) == ncclInvalidArgument);
+  CHECK(ncclCommWindowRegister(ranks[0], mapped, SIZE_MAX, &none, 0) == ncclInvalidArgument);
+  CHECK(ncclCommWindowRegister(ranks[0], mapped, 64, nullptr, 0) == ncclInvalidArgument);
+  CHECK(ncclCommWindowRegister(nullptr, mapped, 64, &none, 0) == ncclInvalidArgument);
+  CHECK(ncclCommWindowRegister(ranks[0], mapped, 64, &none, 4) == ncclInvalidArgument);
+  CHECK(ncclMemFree(mapped) == ncclSuccess);
+}
+
 }  // namespace

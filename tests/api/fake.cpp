@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 namespace fake {
 
@@ -71,10 +72,22 @@ UniqueId derived_unique_id(const Rendezvous& rendezvous) {
 
 }  // namespace control
 
-void* memory_alloc(std::size_t bytes) { return std::calloc(1, bytes); }
+/// What memory_alloc gave, with its size.
+std::map<const void*, std::size_t> mappable;
+
+void* memory_alloc(std::size_t bytes) {
+  void* const memory = std::calloc(1, bytes);
+  mappable[memory] = bytes;
+  return memory;
+}
 bool memory_free(void* memory) {
+  mappable.erase(memory);
   std::free(memory);
   return true;
+}
+bool memory_is_mappable(const void* memory, std::size_t bytes) {
+  const auto found = mappable.find(memory);
+  return found != mappable.end() && bytes <= found->second;
 }
 
 }  // namespace rondo

@@ -68,6 +68,25 @@ TEST_CASE("collectives of threads that block") {
   }
 }
 
+TEST_CASE("windows are of what ncclMemAlloc gave") {
+  World world(1);
+  void* memory = nullptr;
+  REQUIRE(ncclMemAlloc(&memory, 8192) == ncclSuccess);
+  char* const behind = static_cast<char*>(memory) + 4096;
+  std::vector<float> plain(1024);
+  ncclWindow_t window = nullptr, beyond = nullptr, none = nullptr;
+  CHECK(ncclCommWindowRegister(world.comms[0], behind, 4096, &window, NCCL_WIN_COLL_SYMMETRIC) == ncclSuccess);
+  CHECK(window != nullptr);
+  CHECK(ncclCommWindowRegister(world.comms[0], behind, 4097, &beyond, 0) == ncclSuccess);
+  CHECK(beyond == nullptr);
+  CHECK(ncclCommWindowRegister(world.comms[0], plain.data(), 4096, &none, 0) == ncclSuccess);
+  CHECK(none == nullptr);
+  void* address = nullptr;
+  CHECK(ncclWinGetUserPtr(world.comms[0], window, &address) == ncclSuccess);
+  CHECK(address == behind);
+  CHECK(ncclMemFree(memory) == ncclSuccess);
+}
+
 TEST_CASE("all ranks of one thread, in a group") {
   World world(4);
   std::vector<std::vector<float>> buffers;

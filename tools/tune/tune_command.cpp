@@ -204,8 +204,8 @@ void check_place(const std::string& path) {
 void write(const std::string& path, const std::vector<std::string>& lines) {
   const std::string draft = draft_of(path);
   std::ofstream file(draft);
-  file << first_line << "\n# collective ranks hosts bytes-up-to algorithm; written by `rondo tune`, " << rondoGetVersion()
-       << "\n";
+  file << first_line << "\n# collective ranks hosts bytes-up-to algorithm; written by `rondo tune`, "
+       << rondoGetVersion() << "\n";
   for (const std::string& line : lines) file << line << "\n";
   file.close();
   if (!file) cannot_write(path, draft, errno);
