@@ -77,11 +77,13 @@ double best_call(const Program& program, int blocks, std::uint64_t tiles, int re
   a.reduction.type = DataType::int8;
   a.reduce = reduce_nothing;
   Run run;
+  run.arguments() = a;
+  run.prepare();
   double best = 1e30;
   for (int round = 0; round < 20; ++round) {
     const auto began = std::chrono::steady_clock::now();
     for (int i = 0; i < repeat; ++i) {
-      run.start(a);
+      run.start();
       while (!run.done() && run.status().ok()) run.progress();
     }
     best = std::min(best, nanoseconds(std::chrono::steady_clock::now() - began) / repeat);

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "base/types.h"
+#include "communicator/order.h"
 #include "control.h"
 
 namespace rondo {
@@ -33,7 +34,7 @@ class Communicator;
 struct PendingCall {
   Communicator* communicator = nullptr;
   Call call;
-  std::uint64_t turn = 0;               // from Communicator::take_turns()
+  std::uint64_t turn = 0;               // from CallOrder::take_turns(), or CallOrder::entered
   const void* device_scalar = nullptr;  // whoever runs the call reads its scalar from here, unless null
 };
 
@@ -50,9 +51,8 @@ class Communicator {
   virtual int rank() const noexcept = 0;
   virtual int ranks() const noexcept = 0;
   virtual int hosts() const noexcept = 0;
-  /// Fixes the places of calls, one after another, in the communicator's call order; the first one's.  Every taken turn
-  /// must be run, in any thread.
-  virtual std::uint64_t take_turns(std::uint64_t count) noexcept = 0;
+  /// Every taken turn must be run, in any thread; a run ends the turns of its calls.
+  CallOrder& order() noexcept { return order_; }
   /// The first failure (sticky), or success.  Cheap; any thread.
   virtual Status status() const noexcept = 0;
   /// The sentence of the first failure, or empty.  Any thread.
@@ -61,14 +61,18 @@ class Communicator {
   virtual void abort() noexcept = 0;
   /// Says goodbye and drains; waits for taken turns first.  Bounded by RONDO_TIMEOUT.  Idempotent.
   virtual Status finalize() noexcept = 0;
+
+ protected:
+  CallOrder order_;
 };
 
 /// Runs calls to completion on this thread, all at once (a group), by the return rule of blocking calls.  The turns of
-/// one communicator follow each other, and its collectives precede its messages.  `patience`: how this thread may wait.
+/// one communicator follow each other, or all its calls have entered; and its collectives precede its messages.
+/// `patience`: how this thread may wait.
 enum class Patience { caller, worker };  // a worker never spins while computation may want the core
 Status run_calls(std::span<const PendingCall> calls, Patience patience) noexcept;
 
-/// One call, blocking: take_turns and run_calls without the detours.
-Status run_call(Communicator& communicator, const Call& call) noexcept;
+/// One call, blocking: run_calls without the detours.
+Status run_call(Communicator& communicator, const Call& call, std::uint64_t turn) noexcept;
 
 }  // namespace rondo

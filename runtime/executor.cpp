@@ -42,6 +42,16 @@ Extent extent(const plan::Layout& layout, const plan::Range& range, std::uint64_
 
 void Run::start() {
   status_ = {};
+  lent_ = lent_ && a_.continues;
+  steps_walked_ = 0;
+  short_ = !moves_.empty() && (a_.alone || a_.owns_ends) && a_.share == RunArguments::whole && !lent_;
+  if (short_) {
+    program_ = a_.program;
+    moved_ = 0;
+    strands_left_ = 1;
+    begun_ = true;
+    return;
+  }
   element_shift_ = std::countr_zero(element_bytes(a_.reduction.type));
   make_room(*a_.program);
   use(a_.program, a_.layout);
@@ -54,7 +64,6 @@ void Run::start() {
   begun_ = a_.alone || a_.owns_ends;
   if (strands_.size() < mine_.size()) strands_.resize(mine_.size());
   strands_left_ = mine_.size();
-  steps_walked_ = 0;
   for (std::size_t i = 0; i < strands_left_; ++i) {
     StrandState& s = strands_[i];
     s.strand = &mine_[i];
@@ -65,7 +74,7 @@ void Run::start() {
     s.holds_ends = s.begun = begun_;
     s.replies.clear();
     if (s.strand->replies_max > 0) s.replies.reserve(s.strand->replies_max * layout_->slices());
-    if (!a_.continues) s.lent_until.assign(s.strand->destinations.size(), 0);
+    if (!lent_) s.lent_until.assign(s.strand->destinations.size(), 0);
     s.blocked_on_message = nullptr;
     s.blocked_on_credit = nullptr;
     s.tickets.clear();
@@ -126,6 +135,7 @@ void Run::start() {
 }
 
 bool Run::progress() noexcept {
+  if (short_) return walk_moves();
   bool moved = false;
   const std::size_t count = mine_.size();
   // A strand that always finds a message would keep others of this thread from sending, and their receivers idle.  What
@@ -152,6 +162,7 @@ bool Run::progress() noexcept {
 }
 
 bool Run::help() noexcept {
+  if (short_) return false;
   for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
     if (s.done || !s.strand->lends) continue;
@@ -190,14 +201,6 @@ bool Run::acquire(StrandState& s, const BoundStep* step) noexcept {
 [[gnu::noinline]] void Run::pass_ends_on(StrandState& s) noexcept {
   if (!by_step_ || s.tile + static_cast<std::uint64_t>(program_->shape().stripes) < layout_->tiles()) return;
   for (const std::uint32_t end : s.strand->steps[s.step].last_ends) ++s.strand->ends[end]->served;
-}
-
-[[gnu::always_inline]] inline bool Run::matches(const Message& message, std::size_t bytes, int peer) noexcept {
-  if (message.signature == a_.signature && message.bytes == bytes) [[likely]]
-    return true;
-  mismatch_ = {peer, message.signature, static_cast<std::uint32_t>(bytes), message.bytes};
-  status_ = {Code::invalid_usage, peer};
-  return false;
 }
 
 [[gnu::always_inline]] inline bool Run::gather_sources(StrandState& s, const BoundStep& step, const Piece& shape,
@@ -370,10 +373,12 @@ bool Run::lend(StrandState& s, const BoundStep& step, const Piece& source, const
   for (const Destination& to : step.to) {
     if (may_lend && offers(*to.link, from, reply, bytes) &&
         to.link->lend(from, reply, bytes, a_.signature, {step.reads_raw, reply != nullptr})) {
+      lent_ = true;
       s.lent_until[to.index] = to.link->sent();
       continue;
     }
     if (may_send_from && to.link->send_from(from, bytes, a_.signature, {raw, reply != nullptr})) {
+      lent_ = true;
       s.lent_until[to.index] = to.link->sent();
       if (reply != nullptr) s.replies.push_back({to.reverse, to.peer, reply, target});
       continue;
@@ -457,6 +462,7 @@ bool Run::leave(StrandState& s) noexcept {
 
 std::vector<int> Run::waits_for() const {
   std::vector<int> peers;
+  if (const Move* const move = blocked_move()) return {move->peer};
   for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
     if (s.done || s.blocked_peer < 0) continue;
@@ -466,6 +472,12 @@ std::vector<int> Run::waits_for() const {
 }
 
 Status Run::blocked_status() const noexcept {
+  if (const Move* const move = blocked_move()) {
+    const Status status = move->from != nullptr ? move->from->status()
+                          : move->to != nullptr ? move->to->status()
+                                                : Status{};
+    return {status.code, move->peer};
+  }
   for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
     if (s.done) continue;
@@ -481,6 +493,7 @@ Status Run::blocked_status() const noexcept {
 
 /// Strands that have got no end of a link yet leave them to the runs before.
 void Run::stop() noexcept {
+  if (short_) return;  // its links touch no memory of the call's by themselves
   for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
     if (s.done || !s.begun) continue;
@@ -490,6 +503,7 @@ void Run::stop() noexcept {
 }
 
 void Run::add_wakeups(Wakeups& wakeups) const noexcept {
+  if (short_) return wakeups.await_ring();
   for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
     if (s.done || !s.begun) continue;

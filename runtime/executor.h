@@ -160,9 +160,12 @@ class Run {
   Run(const Run&) = delete;
   void start(const RunArguments& arguments) {
     a_ = arguments;
+    prepare();
     start();
   }
-  /// The same call again, with what changed in arguments().
+  /// After a change of arguments() to a call unlike the one before: other program, layout, type or operator.
+  void prepare();
+  /// The call of arguments(), like the one before.
   void start();
   RunArguments& arguments() noexcept { return a_; }
   /// Moves every strand as far as it can.  True if anything moved.
@@ -209,6 +212,19 @@ class Run {
     SendEnd* blocked_on_credit = nullptr;
     int blocked_peer = -1;
   };
+  /// A step of a short call (executor/short.cpp), with its bytes worked out beforehand.
+  struct Move {
+    ReceiveEnd* from = nullptr;  // null: `in`
+    SendEnd* to = nullptr;       // null: `out`
+    int peer = -1;
+    std::size_t bytes = 0;
+    std::size_t source = 0;  // in `in`
+    std::size_t target = 0;  // in `out`
+  };
+  bool add_moves(const BoundStrand& strand);
+  bool walk_moves() noexcept;
+  bool make(const Move& move) noexcept;
+  const Move* blocked_move() const noexcept { return short_ && !done() ? &moves_[moved_] : nullptr; }
 
   void use(const Program* program, const plan::Layout& layout) noexcept {
     program_ = program;
@@ -249,6 +265,10 @@ class Run {
   int element_shift_ = 0;  // elements are 1 << this bytes: a division a slice would cost as much as the links
   std::vector<StrandState> strands_;
   std::size_t strands_left_ = 0;
+  std::vector<Move> moves_;  // of a call that may be run as a short one
+  std::size_t moved_ = 0;    // of these, made
+  bool short_ = false;       // the call is run as a short one
+  bool lent_ = false;        // something, since the first of the calls that continue one another
   std::uint64_t steps_walked_ = 0;
   unsigned looks_ = 0;  // in vain, since something moved
   std::vector<Source> sources_;
@@ -258,6 +278,14 @@ class Run {
   Status status_;
   Mismatch mismatch_;
 };
+
+[[gnu::always_inline]] inline bool Run::matches(const Message& message, std::size_t bytes, int peer) noexcept {
+  if (message.signature == a_.signature && message.bytes == bytes) [[likely]]
+    return true;
+  mismatch_ = {peer, message.signature, static_cast<std::uint32_t>(bytes), message.bytes};
+  status_ = {Code::invalid_usage, peer};
+  return false;
+}
 
 /// Knows what a run cannot: whether anything that it waits for can still come.
 class Watch {

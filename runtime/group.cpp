@@ -32,7 +32,8 @@ void Batch::refer_to(ncclComm* comm, bool held) noexcept {
     ++known->calls;
     return;
   }
-  references_.push_back({comm, 1, 0, held});
+  if (held && comm->communicator->order().hold()) return references_.push_back({comm, 1, 0, Hold::owned});
+  references_.push_back({comm, 1, 0, held ? Hold::held : Hold::counted});
   comm->references.fetch_add(1);
   if (held) comm->held.fetch_add(1);
 }
@@ -53,7 +54,7 @@ Batch Batch::split_messages() {
       Reference& reference = reference_to(call.communicator);
       --reference.calls;
       messages.calls_.push_back(call);
-      messages.refer_to(reference.comm, reference.held);
+      messages.refer_to(reference.comm, true);
     } else {
       calls_[kept++] = call;
     }
@@ -62,7 +63,7 @@ Batch Batch::split_messages() {
   return messages;
 }
 
-void Batch::take_turns() noexcept {
+void Batch::put_collectives_first() noexcept {
   for (std::size_t i = 0, collectives = 0; i < calls_.size(); ++i) {
     if (calls_[i].call.kind == CollectiveKind::send_recv) continue;
     if (i != collectives) {
@@ -70,9 +71,33 @@ void Batch::take_turns() noexcept {
     }
     ++collectives;
   }
+}
+
+void Batch::enter_or_take_turns() noexcept {
+  std::size_t entered = 0;
+  const auto order = [&](std::size_t i) -> CallOrder& { return references_[i].comm->communicator->order(); };
+  while (entered < references_.size() && references_[entered].hold == Hold::owned && order(entered).enter()) ++entered;
+  if (entered < references_.size()) {
+    while (entered > 0) order(--entered).leave();
+    return take_turns();
+  }
+  for (Reference& reference : references_) reference.hold = Hold::entered;
+  put_collectives_first();
+  for (PendingCall& call : calls_) call.turn = CallOrder::entered;
+}
+
+void Batch::take_turns() noexcept {
+  put_collectives_first();
   for (Reference& reference : references_) {
-    if (std::exchange(reference.held, false)) reference.comm->held.fetch_sub(1);
-    reference.turn = reference.comm->communicator->take_turns(reference.calls);
+    ncclComm& comm = *reference.comm;
+    const Hold before = std::exchange(reference.hold, Hold::counted);
+    if (before == Hold::held) comm.held.fetch_sub(1);
+    if (before == Hold::owned) {
+      comm.references.fetch_add(1);
+      comm.communicator->order().let_go();
+      api::Orphans::look_after();
+    }
+    reference.turn = comm.communicator->order().take_turns(reference.calls);
   }
   for (PendingCall& call : calls_) call.turn = reference_to(call.communicator).turn++;
 }
@@ -98,7 +123,14 @@ Status Batch::run(Patience patience, std::string& sentence) noexcept {
 
 void Batch::release() noexcept {
   for (const Reference& reference : references_) {
-    if (reference.held) reference.comm->held.fetch_sub(1);
+    if (reference.hold == Hold::owned || reference.hold == Hold::entered) {
+      CallOrder& order = reference.comm->communicator->order();
+      if (reference.hold == Hold::entered) order.leave();
+      order.let_go();
+      api::Orphans::look_after();
+      continue;
+    }
+    if (reference.hold == Hold::held) reference.comm->held.fetch_sub(1);
     reference.comm->release();
   }
   references_.clear();
@@ -237,7 +269,7 @@ ncclResult_t end() noexcept {
     if (collected.ends.empty() && collected.lanes.size() == 1 && collected.lanes.front().queue == nullptr) {
       Batch batch = std::move(collected.lanes.front().batch);
       collected.lanes.clear();
-      batch.take_turns();
+      batch.enter_or_take_turns();
       const ncclResult_t result = run_here(batch);
       collected.spare = std::move(batch);
       return result;

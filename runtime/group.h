@@ -31,7 +31,7 @@ class Batch {
 
   bool empty() const noexcept { return calls_.empty(); }
   bool uses(const ncclComm* comm) const noexcept;
-  /// `held`: the communicator's reference counts among those that Abort does not wait for, until take_turns().
+  /// `held`: Abort does not wait for the communicator's reference, until the calls' places are fixed.
   /// `device_scalar`, unless null, is read when the call runs.  Throws only before it has changed anything.
   void add(ncclComm* comm, const Call& call, const void* device_scalar, bool held);
   /// Takes the sends and receives out.  Throws only before it has changed anything.
@@ -39,15 +39,23 @@ class Batch {
   /// Fixes the places of all calls, collectives before sends and receives, so that ranks that list them in other orders
   /// use their links in one order; from now on the batch must be run.
   void take_turns() noexcept;
+  /// The same for a batch that runs now, in this thread: where that owns all communicators, it enters them instead.
+  void enter_or_take_turns() noexcept;
   /// Runs the calls; the code and the sentence of the first failure.  The batch is empty afterwards.
   Status run(Patience patience, std::string& sentence) noexcept;
 
  private:
+  enum class Hold : std::uint8_t {
+    counted,  // among the references
+    held,     // and among those that Abort does not wait for
+    owned,    // by the calling thread, without being counted
+    entered,  // and it has entered
+  };
   struct Reference {
     ncclComm* comm;
     std::uint64_t calls;
-    std::uint64_t turn;  // of the next call; from take_turns() on
-    bool held;
+    std::uint64_t turn;  // of the next call, once the calls' places are fixed
+    Hold hold;
   };
   void swap(Batch& other) noexcept {
     calls_.swap(other.calls_);
@@ -56,6 +64,7 @@ class Batch {
   Reference& reference_to(const Communicator* communicator) noexcept;
   /// Counts one more call; there is room for another reference.
   void refer_to(ncclComm* comm, bool held) noexcept;
+  void put_collectives_first() noexcept;
   void release() noexcept;
   std::vector<PendingCall> calls_;
   std::vector<Reference> references_;  // one a communicator

@@ -1,7 +1,8 @@
 // The collectives: arguments checked, then run at once, collected by a group, or given to a queue.
 //
-// A call without a stream, outside a group, costs two loads and two atomic additions here before it is the
-// communicator's: no lock, no allocation, no look-up.  Whatever is slow or fails leaves that path early.
+// A call without a stream, outside a group, of the thread that owns the communicator costs some loads and two plain
+// stores here: no lock, no atomic addition, no allocation, no look-up.  Whatever is slow or fails leaves that path
+// early.
 #include <cstddef>
 
 #include "api/handle.h"
@@ -174,6 +175,18 @@ inline Call call_of(const Request& request) noexcept {
   });
 }
 
+/// A call without a stream, outside a group, of a thread that does not own the communicator; or a wrong one.
+[[gnu::noinline]] ncclResult_t run_in_turn(const Request& request, ncclComm_t comm) {
+  const Use use(comm);
+  if (!in_state(comm, State::ready) || static_cast<unsigned>(request.op) >= ncclNumOps || request.count == 0 ||
+      !arguments_are_right(request, *comm)) [[unlikely]] {
+    return run_slowly(request, comm, nullptr);
+  }
+  const std::uint64_t turn = comm->communicator->order().take_turns(1);
+  const Status status = run_call(*comm->communicator, call_of(request), turn);
+  return status.ok() ? ncclSuccess : report(request, comm, status);
+}
+
 /// A right call without a stream, in a group.
 [[gnu::noinline]] ncclResult_t collect(const Request& request, ncclComm_t comm) {
   return guarded(request.name, [&] {
@@ -190,14 +203,13 @@ inline Call call_of(const Request& request) noexcept {
     const bool right = static_cast<unsigned>(request.op) < ncclNumOps && request.count > 0;
     return right && arguments_are_right(request, *comm) ? collect(request, comm) : run_slowly(request, comm, stream);
   }
-  const Use use(comm);
-  if (!in_state(comm, State::ready) || static_cast<unsigned>(request.op) >= ncclNumOps || request.count == 0 ||
-      !arguments_are_right(request, *comm)) [[unlikely]] {
-    return run_slowly(request, comm, stream);
+  const bool built_in = static_cast<unsigned>(request.op) < ncclNumOps && request.count > 0;
+  if (const Stay stay(comm->communicator->order()); stay && built_in && arguments_are_right(request, *comm))
+      [[likely]] {
+    const Status status = run_call(*comm->communicator, call_of(request), CallOrder::entered);
+    return status.ok() ? ncclSuccess : report(request, comm, status);
   }
-  const Call call = call_of(request);
-  const Status status = run_call(*comm->communicator, call);
-  return status.ok() ? ncclSuccess : report(request, comm, status);
+  return run_in_turn(request, comm);
 }
 
 /// This rank, or anything where `comm` is no communicator: the call says so then.

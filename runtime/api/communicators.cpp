@@ -86,13 +86,19 @@ ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
 
 /// Gives up the user's reference.  Waits a while for calls of other threads, which must have been made to end.
 ncclResult_t let_go(const char* call, ncclComm& comm) {
+  CallOrder* const order = comm.communicator != nullptr ? &comm.communicator->order() : nullptr;
+  if (order != nullptr) order->revoke();
   const control::Deadline deadline = control::Clock::now() + std::chrono::milliseconds(limits::abort_timeout_ms);
   bool busy = true;
   while (busy && control::Clock::now() < deadline) {
-    busy = comm.references.load() > 1 + comm.held.load();
+    busy = comm.references.load() > 1 + comm.held.load() || (order != nullptr && order->is_inside());
     if (busy) std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
-  comm.release();
+  if (comm.owner_is_here()) {
+    Orphans::add(comm);
+  } else {
+    comm.release();
+  }
   if (!busy) return ncclSuccess;
   return fail(Code::internal_error, std::string(call) +
                                         ": a call on the communicator did not end in time; its memory "

@@ -1,6 +1,10 @@
 // The life of a handle, and the sentences about handles that are no good.
 #include "api/handle.h"
 
+#include <utility>
+
+#include "base/barriers.h"
+
 ncclComm::~ncclComm() {
   state.store(rondo::api::State::dead, std::memory_order_release);
   delete communicator;
@@ -24,6 +28,41 @@ void ncclComm::fail_start(rondo::Code code, const std::string& sentence) {
 }
 
 namespace rondo::api {
+namespace {
+
+/// Constant, and without a destructor: threads may end calls while the process exits.
+constinit std::mutex orphans_mutex;
+constinit ncclComm* orphans = nullptr;
+
+}  // namespace
+
+void Orphans::add(ncclComm& comm) noexcept {
+  {
+    const std::lock_guard lock(orphans_mutex);
+    comm.next_orphan = std::exchange(orphans, &comm);
+    count_.fetch_add(1);
+  }
+  barriers::in_this_process();  // the owner sees the count, or has left by now
+  release();
+}
+
+void Orphans::release() noexcept {
+  ncclComm* free = nullptr;
+  {
+    const std::lock_guard lock(orphans_mutex);
+    for (ncclComm** at = &orphans; *at != nullptr;) {
+      ncclComm* const comm = *at;
+      if (comm->owner_is_here()) {
+        at = &comm->next_orphan;
+        continue;
+      }
+      *at = std::exchange(comm->next_orphan, free);
+      free = comm;
+      count_.fetch_sub(1);
+    }
+  }
+  while (free != nullptr) std::exchange(free, free->next_orphan)->release();
+}
 
 void check_handle(const ncclComm* comm) {
   if (comm == nullptr) throw Error(Code::invalid_argument, "comm is NULL; give the handle of ncclCommInitRank");

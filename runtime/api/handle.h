@@ -2,7 +2,8 @@
 //
 // A word says what state the handle is in; a word that is no state means that the pointer is no communicator, or not
 // any more.  References keep a communicator alive while a call uses it, so that ncclCommAbort may come at any time:
-// one reference is the user's, until Destroy or Abort; one is each call's; the last one out frees.
+// one reference is the user's, until Destroy or Abort; one is each call's; the last one out frees.  Calls of the thread
+// that owns the communicator (communicator/order.h) need none: whoever ends it looks whether the owner is there.
 #pragma once
 
 #include <atomic>
@@ -54,6 +55,7 @@ struct ncclComm {
   int rank = 0;
   int ranks = 1;
   int device = 0;
+  ncclComm* next_orphan = nullptr;  // Orphans' own
 
   std::atomic<int> async_error{0};  // the Code of a start that failed
   std::mutex mutex;                 // guards what follows
@@ -70,6 +72,10 @@ struct ncclComm {
   /// The sentence of the communicator's failure, or of the start's, or empty.
   std::string failure_sentence();
   void fail_start(rondo::Code code, const std::string& sentence);
+  /// Whether its owner is in a call, or in a group that has such calls; exact once ownership is revoked.
+  bool owner_is_here() const noexcept {
+    return communicator != nullptr && (communicator->order().is_inside() || communicator->order().is_held());
+  }
   void release() noexcept {
     if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) [[unlikely]]
       delete this;
@@ -98,6 +104,40 @@ class Use {
 
  private:
   ncclComm* comm_;
+};
+
+/// Communicators that were ended while their owner was there: the last one to leave one frees it.
+class Orphans {
+ public:
+  /// Takes over the user's reference.
+  static void add(ncclComm& comm) noexcept;
+  /// Called by an owner after it left or let go, which may have been the last that kept the communicator.
+  static void look_after() noexcept {
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // add() makes a barrier of it
+    if (count_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      release();
+  }
+
+ private:
+  static void release() noexcept;
+  static inline std::atomic<int> count_{0};
+};
+
+/// The owner's stay in its communicator, for the time of a call.
+class Stay {
+ public:
+  explicit Stay(rondo::CallOrder& order) noexcept : order_(order.enter() ? &order : nullptr) {}
+  ~Stay() {
+    if (order_ == nullptr) return;
+    order_->leave();
+    Orphans::look_after();
+  }
+  Stay(const Stay&) = delete;
+  Stay& operator=(const Stay&) = delete;
+  explicit operator bool() const noexcept { return order_ != nullptr; }
+
+ private:
+  rondo::CallOrder* order_;
 };
 
 /// Throws the Error for a `comm` that is no handle.

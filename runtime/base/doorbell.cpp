@@ -11,7 +11,6 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,6 +22,7 @@
 #include <ctime>
 #include <new>
 
+#include "base/barriers.h"
 #include "base/memory_file.h"
 #include "base/result.h"
 
@@ -30,14 +30,6 @@ namespace rondo {
 namespace {
 
 constexpr std::uint64_t nap_us_max = 1000;  // the longest sleep that nobody is sure to end
-
-long membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command, 0, 0); }
-
-/// Registers this process for other processes' barriers, once.
-bool membarrier_registered() noexcept {
-  static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
-  return registered;
-}
 
 DoorbellPage* map_page(int fd) {
   void* at = ::mmap(nullptr, sizeof(DoorbellPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -61,7 +53,7 @@ Doorbell Doorbell::create() {
   if (!event) throw_system_error("make the event of a doorbell");
   auto sharing = std::make_unique<Sharing>();
   DoorbellPage* page = new (map_page(fd.get())) DoorbellPage;
-  if (!membarrier_registered()) page->short_naps.store(1, std::memory_order_relaxed);
+  if (!barriers::registered()) page->short_naps.store(1, std::memory_order_relaxed);
   Doorbell doorbell(page, std::move(fd), std::move(event));
   doorbell.sharing_ = std::move(sharing);
   return doorbell;
@@ -77,7 +69,7 @@ Doorbell Doorbell::map(int page_file, int event_fd) {
   Descriptor event(::fcntl(event_fd, F_DUPFD_CLOEXEC, 0));
   if (!event) throw_system_error("duplicate a doorbell's event");
   DoorbellPage* page = map_page(page_file);
-  if (!membarrier_registered()) page->short_naps.store(1, std::memory_order_relaxed);
+  if (!barriers::registered()) page->short_naps.store(1, std::memory_order_relaxed);
   return Doorbell(page, {}, std::move(event));
 }
 
@@ -95,7 +87,7 @@ std::uint32_t Doorbell::announce(bool with_barrier) noexcept {
   const std::uint32_t seen = page_->rung.load(std::memory_order_acquire);
   page_->sleepers.fetch_add(1, std::memory_order_seq_cst);
   if (!with_barrier) return seen;
-  if (page_->short_naps.load(std::memory_order_relaxed) == 0 && membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0) {
+  if (page_->short_naps.load(std::memory_order_relaxed) == 0 && !barriers::everywhere()) {
     page_->short_naps.store(1, std::memory_order_relaxed);
   }
   return seen;

@@ -16,7 +16,7 @@ CommunicatorImpl& impl(Communicator& communicator) noexcept { return static_cast
 /// A communicator of a batch.
 struct Member {
   CommunicatorImpl* communicator = nullptr;
-  std::uint64_t turns = 0;  // its calls
+  std::uint64_t turns = 0;  // that its calls took
   std::size_t collectives = 0;
   std::size_t parts = 0;   // runs
   std::size_t latest = 0;  // the part of its latest collective, where it has any
@@ -209,13 +209,14 @@ void take_up(Room& room, std::span<const PendingCall> calls) {
       at = static_cast<std::size_t>(known - room.members.begin());
       if (known == room.members.end()) {
         room.members.push_back({.communicator = &communicator});
-        if (!communicator.wait_for_turn(calls[i].turn)) {
+        const control::Deadline deadline = control::Clock::now() + communicator.patience();
+        if (!communicator.order().wait_for_turn(calls[i].turn, deadline)) {
           communicator.fail(Error(Code::timeout, "timed out waiting for earlier calls on this communicator"));
         }
       }
     }
     Member& member = room.members[at];
-    ++member.turns;
+    if (calls[i].turn != CallOrder::entered) ++member.turns;
     member.shared = member.shared || communicator.shares(calls[i].call);
     const bool message = calls[i].call.kind == CollectiveKind::send_recv;
     if (message && communicator.status().ok()) {
@@ -328,7 +329,9 @@ Status run_batch(Room& room, std::span<const PendingCall> calls, Patience patien
     if (room.executions[i].status.ok() && room.parts[i].whole.bundle != 0) room.parts[i].scatter();
   }
   if (first.ok()) first = room.shares.first_failure();
-  for (const Member& member : room.members) member.communicator->end_turns(member.turns);
+  for (const Member& member : room.members) {
+    if (member.turns > 0) member.communicator->order().end_turns(member.turns);
+  }
   return first;
 }
 
@@ -345,14 +348,41 @@ Status run_batch(Room& room, std::span<const PendingCall> calls, Patience patien
   execute(std::span(&execution, 1), waiter);
 }
 
+/// Looks in a row before anything is made ready for a longer wait: an answer from another core mostly comes within.
+constexpr int quick_looks = 64;
+
+/// Moves runs that have begun; whether all are done, and well.  What is under way, or has failed, is left to execute().
+bool finish_quickly(std::span<PreparedRun* const> runs, WaitStyle style) noexcept {
+  const int looks = style == WaitStyle::spin ? quick_looks : 1;
+  for (int look = 0; look < looks; ++look) {
+    bool done = true;
+    for (PreparedRun* const prepared : runs) {
+      Run& run = prepared->run;
+      if (!run.done()) (void)run.progress();
+      if (!run.status().ok()) return false;
+      done = done && run.done();
+    }
+    if (done) return true;
+  }
+  return false;
+}
+
+void end_turn(Communicator& communicator, std::uint64_t turn) noexcept {
+  if (turn != CallOrder::entered) communicator.order().end_turns(1);
+}
+
 /// A call like an earlier one, with nothing before it and nothing wrong: the path of small messages.  False: take the
 /// other one.
 bool run_again(CommunicatorImpl& communicator, const Call& call, std::uint64_t turn, Patience patience,
                Status& status) noexcept {
-  if (!communicator.has_turn(turn)) return false;
+  if (!communicator.order().has_turn(turn)) return false;
   PreparedRun* const prepared = communicator.find_run(call);
   if (prepared == nullptr || prepared->shared || !communicator.status().ok()) return false;
   communicator.begin(*prepared, call, {});
+  if (patience == Patience::caller && finish_quickly(std::span(&prepared, 1), communicator.wait_style())) {
+    end_turn(communicator, turn);
+    return true;
+  }
   Execution execution{.run = &prepared->run, .supervision = communicator.supervision()};
   const WaitStyle style = patience == Patience::worker ? WaitStyle::polite : communicator.wait_style();
   Waiter waiter(style, communicator.doorbell(), communicator.patience());
@@ -366,7 +396,7 @@ bool run_again(CommunicatorImpl& communicator, const Call& call, std::uint64_t t
     execution.status = communicator.status();
   }
   status = execution.status;
-  communicator.end_turns(1);
+  end_turn(communicator, turn);
   return true;
 }
 
@@ -392,7 +422,8 @@ bool find_runs(std::span<const PendingCall> calls, Few& few) noexcept {
       if (!message || calls[j].call.kind != CollectiveKind::send_recv) return false;
       ++before;
     }
-    if (!communicator.has_turn(calls[i].turn - before)) return false;
+    const std::uint64_t turn = calls[i].turn == CallOrder::entered ? CallOrder::entered : calls[i].turn - before;
+    if (!communicator.order().has_turn(turn)) return false;
     if (!communicator.siblings().empty() || !communicator.status().ok()) return false;
     PreparedRun* const run = communicator.find_run(calls[i].call);
     if (run == nullptr || run->shared || std::find(few.runs, few.runs + i, run) != few.runs + i) return false;
@@ -417,6 +448,11 @@ bool run_few_again(std::span<const PendingCall> calls, Status& status) noexcept 
     if (communicator.wait_style() != WaitStyle::spin) style = communicator.wait_style();
     patience = std::min(patience, communicator.patience());
   }
+  const std::span runs(few.runs, calls.size());
+  if (finish_quickly(runs, style)) {
+    for (const PendingCall& call : calls) end_turn(*call.communicator, call.turn);
+    return true;
+  }
   Waiter waiter(style, impl(*calls.front().communicator).doorbell(), patience);
   execute(std::span(executions, calls.size()), waiter);
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -425,7 +461,7 @@ bool run_few_again(std::span<const PendingCall> calls, Status& status) noexcept 
       communicator.fail(few.runs[i]->run, executions[i].status);
       if (status.ok()) status = communicator.status();
     }
-    communicator.end_turns(1);
+    end_turn(communicator, calls[i].turn);
   }
   return true;
 }
@@ -444,10 +480,8 @@ Status run_calls(std::span<const PendingCall> calls, Patience patience) noexcept
   return run_batch(room, calls, patience);
 }
 
-Status run_call(Communicator& communicator, const Call& call) noexcept {
-  CommunicatorImpl& self = impl(communicator);
-  const std::uint64_t turn = self.take_turns(1);
-  if (Status status; run_again(self, call, turn, Patience::caller, status)) return status;
+Status run_call(Communicator& communicator, const Call& call, std::uint64_t turn) noexcept {
+  if (Status status; run_again(impl(communicator), call, turn, Patience::caller, status)) return status;
   const PendingCall pending{&communicator, call, turn};
   Room room;
   return run_batch(room, std::span(&pending, 1), Patience::caller);

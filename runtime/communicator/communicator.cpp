@@ -141,32 +141,10 @@ Status CommunicatorImpl::finalize() noexcept {
   if (finalized_) return {};
   finalized_ = true;
   const Deadline deadline = Clock::now() + patience_;
-  if (status().ok()) wait_for_turn(turns_taken_.load());
+  order_.revoke();
+  if (status().ok()) order_.wait_for_turn(order_.turns_taken(), deadline);
   peers_.close(status().ok() ? deadline : Clock::now() + std::chrono::milliseconds(limits::abort_timeout_ms));
   return {};
-}
-
-bool CommunicatorImpl::wait_for_turn(std::uint64_t turn) noexcept {
-  if (has_turn(turn)) [[likely]]
-    return true;
-  const Deadline deadline = Clock::now() + patience_;
-  std::unique_lock lock(turn_mutex_);
-  turn_waiters_.fetch_add(1);
-  // end_turns() looks for waiters without a barrier and may miss one that has just come: hence the short sleeps.
-  bool come = false;
-  while (!(come = turns_done_.load() >= turn) && Clock::now() < deadline) {
-    turn_changed_.wait_for(lock, std::chrono::milliseconds(1));
-  }
-  turn_waiters_.fetch_sub(1);
-  return come;
-}
-
-void CommunicatorImpl::end_turns(std::uint64_t count) noexcept {
-  turns_done_.store(turns_done_.load(std::memory_order_relaxed) + count, std::memory_order_release);
-  if (turn_waiters_.load(std::memory_order_relaxed) == 0) [[likely]]
-    return;
-  const std::lock_guard lock(turn_mutex_);
-  turn_changed_.notify_all();
 }
 
 void CommunicatorImpl::fail(const Run& run, Status status) noexcept {
@@ -276,6 +254,7 @@ void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::spa
                  static_cast<std::uint8_t>(call.root)};
   a.may_lend = call.op != Operator::premul_sum;
   a.by_address = call.kind != CollectiveKind::all_reduce || ranks() <= 2 || !host_.crowded();
+  prepared.run.prepare();
   prepared.call = call;
   prepared.laid_out = true;
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -49,9 +48,6 @@ class CommunicatorImpl final : public Communicator {
   int rank() const noexcept override { return peers_.rank(); }
   int ranks() const noexcept override { return peers_.ranks(); }
   int hosts() const noexcept override { return hosts_; }
-  std::uint64_t take_turns(std::uint64_t count) noexcept override {
-    return turns_taken_.fetch_add(count, std::memory_order_relaxed);
-  }
   Status status() const noexcept override {
     // A forked child has the links' memory too: a call of its would pass for its parent's.
     if (control::ForkGuard::forked()) [[unlikely]]
@@ -71,14 +67,7 @@ class CommunicatorImpl final : public Communicator {
   }
   Doorbell& doorbell() const noexcept { return doorbell_; }
 
-  /// Whether every call before `turn` is over.
-  bool has_turn(std::uint64_t turn) const noexcept { return turns_done_.load(std::memory_order_acquire) == turn; }
-  /// Blocks until they are.  False: that took too long.
-  bool wait_for_turn(std::uint64_t turn) noexcept;
-  /// Only whoever has the turn ends it.
-  void end_turns(std::uint64_t count) noexcept;
-
-  // ---- for whoever has the turn
+  // ---- for whoever has the turn, or has entered
 
   /// The run of a collective alone, or of a batch's `index`-th; of all messages to or from one rank.  May throw
   /// std::bad_alloc.
@@ -201,11 +190,6 @@ class CommunicatorImpl final : public Communicator {
   const std::string name_;
   Doorbell& doorbell_;
 
-  std::atomic<std::uint64_t> turns_taken_{0};
-  alignas(limits::cache_line_bytes) std::atomic<std::uint64_t> turns_done_{0};
-  std::atomic<int> turn_waiters_{0};
-  std::mutex turn_mutex_;
-  std::condition_variable turn_changed_;
   // Used by whoever has the turn.
   std::vector<std::unique_ptr<PreparedRun>> runs_;  // of collectives in a group
   RecentRuns recent_;                               // of collectives alone

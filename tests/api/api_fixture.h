@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fake.h"
@@ -66,6 +67,8 @@ class Ranks {
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
   ncclComm_t operator[](int rank) const { return comms_.at(rank); }
+  /// The rank's communicator, from now on the test's to end.
+  ncclComm_t take(int rank) { return std::exchange(comms_.at(rank), nullptr); }
 
   /// A communicator of one rank, the test's own to end.
   static ncclComm_t one() {

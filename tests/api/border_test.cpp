@@ -43,7 +43,7 @@ TEST_CASE("a blocking call hands on what it was given") {
   for (std::size_t i = 0; i < ran.size(); ++i) {
     REQUIRE(ran[i].calls.size() == 1);
     CHECK(ran[i].calls[0].call.kind == kinds[i]);
-    CHECK(ran[i].calls[0].turn == i);
+    CHECK(ran[i].calls[0].turn == rondo::CallOrder::entered);
     CHECK(ran[i].thread == std::this_thread::get_id());
     CHECK(ran[i].patience == rondo::Patience::caller);
   }

@@ -42,11 +42,14 @@ Status run_calls(std::span<const PendingCall> calls, Patience patience) noexcept
     const Status status = fake::world().outcome ? fake::world().outcome(call) : Status{};
     if (first.ok()) first = status;
   }
+  for (const PendingCall& call : calls) {
+    if (call.turn != CallOrder::entered) call.communicator->order().end_turns(1);
+  }
   return first;
 }
 
-Status run_call(Communicator& communicator, const Call& call) noexcept {
-  const PendingCall pending{&communicator, call, communicator.take_turns(1)};
+Status run_call(Communicator& communicator, const Call& call, std::uint64_t turn) noexcept {
+  const PendingCall pending{&communicator, call, turn};
   return run_calls(std::span(&pending, 1), Patience::caller);
 }
 

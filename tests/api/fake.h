@@ -46,7 +46,6 @@ class Fake final : public rondo::Communicator {
   int rank() const noexcept override { return rank_; }
   int ranks() const noexcept override { return ranks_; }
   int hosts() const noexcept override { return 1; }
-  std::uint64_t take_turns(std::uint64_t count) noexcept override { return turns_.fetch_add(count); }
   rondo::Status status() const noexcept override { return {static_cast<rondo::Code>(failure_.load()), -1}; }
   std::string failure_sentence() const override { return status().ok() ? "" : "the fake failed"; }
   void abort() noexcept override { failure_ = static_cast<int>(rondo::Code::invalid_usage); }
@@ -58,7 +57,6 @@ class Fake final : public rondo::Communicator {
  private:
   int rank_;
   int ranks_;
-  std::atomic<std::uint64_t> turns_{0};
   std::atomic<int> failure_{0};
 };
 

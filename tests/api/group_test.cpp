@@ -79,7 +79,7 @@ TEST_CASE("a group's calls run as one batch at the outermost end") {
   CHECK(batches() == "1 2 3");
   CHECK(reduce(ranks[0], 4) == ncclSuccess);
   CHECK(batches() == "1 2 3|4");
-  CHECK(fake::world().ran[0].calls[2].turn == 1);
+  CHECK(fake::world().ran[0].calls[2].turn == rondo::CallOrder::entered);
 }
 
 TEST_CASE("an end without a start is refused, an empty group is not") {
