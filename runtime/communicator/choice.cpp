@@ -67,19 +67,25 @@ struct Situation {
 
 using Preferences = std::initializer_list<Algorithm>;
 
+/// Each list ends with one that reduces from rank 0 on, for RONDO_DETERMINISTIC: two_shot where every rank may link to
+/// all, else the chain; between many ranks and by the cost model, star for what is small.
 Preferences all_reduce_preferences(const Situation& s) noexcept {
   static constexpr Preferences quick = {Algorithm::one_shot, Algorithm::two_shot};
   static constexpr Preferences close = {Algorithm::two_shot};
-  static constexpr Preferences few_hops = {Algorithm::recursive_doubling, Algorithm::ring};
-  static constexpr Preferences fewer_bytes = {Algorithm::halving_doubling, Algorithm::ring};
-  static constexpr Preferences by_host = {Algorithm::hierarchical, Algorithm::ring};
+  static constexpr Preferences few_hops = {Algorithm::recursive_doubling, Algorithm::ring, Algorithm::star};
+  static constexpr Preferences still_few = {Algorithm::recursive_doubling, Algorithm::ring, Algorithm::chain};
+  static constexpr Preferences fewer_bytes = {Algorithm::halving_doubling, Algorithm::ring, Algorithm::chain};
+  static constexpr Preferences by_host = {Algorithm::hierarchical, Algorithm::ring, Algorithm::two_shot};
+  static constexpr Preferences by_many = {Algorithm::hierarchical, Algorithm::ring, Algorithm::chain};
   static constexpr Preferences few_links = {Algorithm::ring, Algorithm::two_shot};
+  static constexpr Preferences neighbours = {Algorithm::ring, Algorithm::chain};
   if (s.direct && s.small) return quick;
   if ((s.direct && !s.far) || s.few_hosts) return close;
-  if (!s.direct && s.bytes <= doubling_bytes_max[s.far]) return few_hops;
-  if (s.shared_hosts) return by_host;
+  if (!s.direct && s.bytes <= doubling_bytes_max[0]) return few_hops;
+  if (!s.direct && s.bytes <= doubling_bytes_max[s.far]) return still_few;
+  if (s.shared_hosts) return s.direct ? by_host : by_many;
   if (!s.direct && s.bytes <= halving_bytes_max) return fewer_bytes;
-  return few_links;
+  return s.direct ? few_links : neighbours;
 }
 
 /// Best first; what is not named comes behind, in the order of plan::schedules().

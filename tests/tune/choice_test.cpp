@@ -168,6 +168,25 @@ TEST_CASE("The shipped table, by ranks, hosts and size") {
   }
 }
 
+TEST_CASE(
+    "Deterministic: two_shot where every rank may link to all, else the chain, and star for little of many ranks") {
+  const Setting deterministic("RONDO_DETERMINISTIC", "1");
+  constexpr std::uint64_t sizes[] = {8, 4096, 32 << 10, 512 << 10, 64 << 20};
+  const auto all = [&](const Chooser& chooser) {
+    std::vector<Algorithm> names;
+    for (const std::uint64_t bytes : sizes) names.push_back(chosen(chooser, bytes));
+    return names;
+  };
+  using enum Algorithm;
+  CHECK(all(Chooser(4, 1, false, false)) == std::vector{one_shot, one_shot, one_shot, two_shot, two_shot});
+  CHECK(all(Chooser(4, 1, true, false)) == std::vector{one_shot, one_shot, one_shot, two_shot, two_shot});
+  CHECK(all(Chooser(4, 4, true, false)) == std::vector{one_shot, one_shot, one_shot, two_shot, two_shot});
+  CHECK(all(Chooser(4, 2, true, false)) == std::vector{one_shot, one_shot, one_shot, two_shot, two_shot});
+  CHECK(all(Chooser(17, 1, false, false)) == std::vector{star, star, chain, chain, chain});
+  CHECK(all(Chooser(64, 8, true, false)) == std::vector{star, star, chain, chain, chain});
+  CHECK(all(Chooser(64, 64, true, false)) == std::vector{star, star, chain, chain, chain});
+}
+
 TEST_CASE("Messages are smaller where ranks of one host share cores") {
   const auto slot = [](int ranks, int hosts, bool far, bool crowded, std::uint64_t bytes) {
     return Chooser(ranks, hosts, far, crowded).choose(CollectiveKind::all_reduce, bytes).cut.slot_bytes;
