@@ -358,7 +358,7 @@ bool finish_quickly(std::span<PreparedRun* const> runs, WaitStyle style) noexcep
     bool done = true;
     for (PreparedRun* const prepared : runs) {
       Run& run = prepared->run;
-      if (!run.done()) (void)run.progress();
+      if (!run.done() && !run.progress()) (void)run.help();
       if (!run.status().ok()) return false;
       done = done && run.done();
     }
