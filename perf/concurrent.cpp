@@ -6,14 +6,20 @@
 // and most, by round, of the ratio to one after the other: for two threads to the same threads one after the other, for
 // all else to one thread that calls in turn.  Then one line a size: microseconds of an all-reduce of 64 (fewer where
 // they would have more than 32 MiB together) of neighbouring parts of a buffer, called in turn and in a group, and the
-// ratio of the two.  Then one line a size: microseconds of one call that blocks, and of one on
-// a queue that is waited for by rondoStreamSynchronize, or asked by rondoStreamQuery until it is done.  Then one line a
-// size: by how much a computation takes longer when all-reduces are queued before it, when the last of them was
-// complete, and what the same all-reduces take as blocking calls.
+// ratio of the two.  Then one line a size: microseconds of one call that blocks, and of one on a queue that is waited
+// for by rondoStreamSynchronize, or asked by rondoStreamQuery until it is done.  Then two lines a size, for calls on
+// one part of a buffer and on so many parts in turns: by how much a computation takes longer when all-reduces are
+// queued before it, when the last of them was complete, and what the same all-reduces take as blocking calls; the ratio
+// of the first and the last; and the processor time of a call in rank 0's caller and in its queue's worker.
+
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iterator>
 #include <semaphore>
@@ -52,11 +58,15 @@ struct Party {
   cudaStream_t queue = nullptr;
   std::vector<float> data;
 
-  void reduce(std::size_t count, cudaStream_t stream) {
-    check(ncclAllReduce(data.data(), data.data(), count, ncclFloat32, ncclSum, communicator, stream), "ncclAllReduce");
+  void reduce(std::size_t count, cudaStream_t stream, int part = 0) {
+    float* const at = data.data() + static_cast<std::size_t>(part) * count;
+    check(ncclAllReduce(at, at, count, ncclFloat32, ncclSum, communicator, stream), "ncclAllReduce");
   }
   void synchronize() { check(rondoStreamSynchronize(queue), "rondoStreamSynchronize"); }
 };
+
+/// Neighbouring parts of a buffer.
+int parts_of(std::size_t bytes) { return static_cast<int>(std::clamp<std::size_t>((32u << 20) / bytes, 2, 64)); }
 
 /// The largest of all ranks' times, on each; and a barrier.
 double slowest(Party& party, double time_us) {
@@ -84,8 +94,8 @@ void in_a_group(Pair& parties, std::size_t count, int calls) {
     check(ncclGroupEnd(), "ncclGroupEnd");
   }
 }
-void call_many(Party& party, std::size_t count, int calls) {
-  for (int call = 0; call < calls; ++call) party.reduce(count, nullptr);
+void call_many(Party& party, std::size_t count, int calls, cudaStream_t queue = nullptr, int parts = 1) {
+  for (int call = 0; call < calls; ++call) party.reduce(count, queue, call % parts);
 }
 
 /// A second thread, there before and after what is measured.
@@ -182,16 +192,9 @@ void measure_ways(Pair& parties, std::size_t bytes, bool speaks) {
   }
 }
 
-/// Of neighbouring parts of a buffer.
-int parts_of(std::size_t bytes) { return static_cast<int>(std::clamp<std::size_t>((32u << 20) / bytes, 2, 64)); }
-
 void measure_group(Party& party, std::size_t bytes, bool speaks) {
   const std::size_t count = bytes / sizeof(float);
   const int parts = parts_of(bytes), calls = std::max(1, calls_for(bytes) / parts);
-  const auto call = [&](int part) {
-    float* const data = party.data.data() + static_cast<std::size_t>(part) * count;
-    check(ncclAllReduce(data, data, count, ncclFloat32, ncclSum, party.communicator, nullptr), "ncclAllReduce");
-  };
   std::vector<double> times[2];
   for (int round = 0; round <= rounds; ++round) {  // the first is not counted
     for (const bool grouped : {false, true}) {
@@ -199,7 +202,7 @@ void measure_group(Party& party, std::size_t bytes, bool speaks) {
       const double begin = now_us();
       for (int i = 0; i < calls; ++i) {
         if (grouped) check(ncclGroupStart(), "ncclGroupStart");
-        for (int part = 0; part < parts; ++part) call(part);
+        for (int part = 0; part < parts; ++part) party.reduce(count, nullptr, part);
         if (grouped) check(ncclGroupEnd(), "ncclGroupEnd");
       }
       const double time = slowest(party, (now_us() - begin) / calls / parts);
@@ -268,29 +271,52 @@ long turns_for(double wanted_us) {
   return static_cast<long>(probe * wanted_us / best);
 }
 
+double own_processor_us() {
+  timespec time = {};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
+}
+
+/// Of the workers of queues, as Linux counts it.
+double workers_processor_us() {
+  double sum_ns = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    double run_ns = 0;
+    std::ifstream(task.path() / "comm") >> name;
+    std::ifstream(task.path() / "schedstat") >> run_ns;
+    if (name == "rondo-queue") sum_ns += run_ns;
+  }
+  return sum_ns * 1e-3;
+}
+
 /// Times on the slowest rank.
 struct Beside {
-  double all_us = 0;   // to call and to compute
-  double done_us = 0;  // until the last of the calls was complete
+  double all_us = 0;                    // to call and to compute
+  double done_us = 0;                   // until the last of the calls was complete
+  double caller_us = 0, worker_us = 0;  // this rank's processor time
 };
 
 /// `calls` all-reduces on the queue, and a computation behind the calls.
-Beside compute_beside(Party& party, std::size_t count, int calls, long turns, double& kept) {
+Beside compute_beside(Party& party, std::size_t count, int calls, int parts, long turns, double& kept) {
   rondoEvent_t start = nullptr, end = nullptr;
   check(rondoEventCreate(&start), "rondoEventCreate");
   check(rondoEventCreate(&end), "rondoEventCreate");
   check(rondoEventRecord(start, nullptr), "rondoEventRecord");
-  const double begin = now_us();
-  for (int call = 0; call < calls; ++call) party.reduce(count, party.queue);
+  const double workers_before = workers_processor_us();
+  const double begin = now_us(), processor_before = own_processor_us();
+  call_many(party, count, calls, party.queue, parts);
+  const double caller = own_processor_us() - processor_before;
   check(rondoEventRecord(end, party.queue), "rondoEventRecord");
   kept += compute(turns);
   const double all = now_us() - begin;
   party.synchronize();
+  const double worker = workers_processor_us() - workers_before;
   float done_ms = 0;
   check(rondoEventElapsedTime(&done_ms, start, end), "rondoEventElapsedTime");
   check(rondoEventDestroy(start), "rondoEventDestroy");
   check(rondoEventDestroy(end), "rondoEventDestroy");
-  return {slowest(party, all), slowest(party, done_ms * 1e3)};
+  return {slowest(party, all), slowest(party, done_ms * 1e3), caller, worker};
 }
 
 /// The computation alone.
@@ -301,18 +327,18 @@ double compute_alone(Party& party, long turns, double& kept) {
   return slowest(party, now_us() - begin);
 }
 
-void measure_compute(Party& party, std::size_t bytes, long turns, bool speaks) {
+void measure_compute(Party& party, std::size_t bytes, int parts, long turns, bool speaks) {
   const std::size_t count = bytes / sizeof(float);
   double kept = 0;
-  std::vector<double> alone, blocking, beside, done, lost;
+  std::vector<double> alone, blocking, beside, done, lost, caller, worker;
   int calls = 1;
   for (int round = 0; round <= rounds; ++round) {
     slowest(party, 0);
     const double begin = now_us();
-    call_many(party, count, calls);
+    call_many(party, count, calls, nullptr, parts);
     const double reduced = slowest(party, now_us() - begin);
     const double before = compute_alone(party, turns, kept);
-    const Beside both = compute_beside(party, count, calls, turns, kept);
+    const Beside both = compute_beside(party, count, calls, parts, turns, kept);
     const double computed = (before + compute_alone(party, turns, kept)) / 2;
     if (round == 0) {  // as many calls as take half of the computation's time, by all ranks' measure
       calls = std::clamp(static_cast<int>(compute_us / 2 / std::max(reduced, 1.0)), 1, 5000);
@@ -322,12 +348,15 @@ void measure_compute(Party& party, std::size_t bytes, long turns, bool speaks) {
     alone.push_back(computed);
     beside.push_back(both.all_us);
     done.push_back(both.done_us);
+    caller.push_back(both.caller_us / calls);
+    worker.push_back(both.worker_us / calls);
     lost.push_back(both.all_us - computed);
   }
   if (!speaks || kept == 0) return;
   const Spread ratio = ratios(lost, blocking);
-  std::printf("%12zu %6d %12.1f %12.1f %12.1f %12.1f %12.1f %8.2f %8.2f %8.2f\n", bytes, calls, median(alone),
-              median(beside), median(lost), median(done), median(blocking), ratio.median, ratio.least, ratio.most);
+  std::printf("%12zu %6d %6d %12.1f %12.1f %12.1f %12.1f %12.1f %8.2f %8.2f %8.2f %8.3f %8.3f\n", bytes, parts, calls,
+              median(alone), median(beside), median(lost), median(done), median(blocking), ratio.median, ratio.least,
+              ratio.most, median(caller), median(worker));
 }
 
 }  // namespace
@@ -366,11 +395,14 @@ int main(int argument_count, char** arguments) {
   if (rank == 0) std::printf("#%11s %12s %12s %12s\n", "size(B)", "blocking(us)", "queued(us)", "asked(us)");
   for (const std::size_t bytes : sizes) measure_latency(parties[0], bytes, rank == 0);
   if (rank == 0) {
-    std::printf("#%11s %6s %12s %12s %12s %12s %12s %8s %8s %8s\n", "size(B)", "calls", "compute(us)", "beside(us)",
-                "lost(us)", "done(us)", "blocking(us)", "ratio", "least", "most");
+    std::printf("#%11s %6s %6s %12s %12s %12s %12s %12s %8s %8s %8s %8s %8s\n", "size(B)", "parts", "calls",
+                "compute(us)", "beside(us)", "lost(us)", "done(us)", "blocking(us)", "ratio", "least", "most", "caller",
+                "worker");
   }
   const long turns = turns_for(compute_us);
-  for (const std::size_t bytes : sizes) measure_compute(parties[0], bytes, turns, rank == 0);
+  for (const std::size_t bytes : sizes) {
+    for (const int parts : {1, parts_of(bytes)}) measure_compute(parties[0], bytes, parts, turns, rank == 0);
+  }
   for (Party& party : parties) check(rondoStreamDestroy(party.queue), "rondoStreamDestroy");
   for (Party& party : parties) check(ncclCommDestroy(party.communicator), "ncclCommDestroy");
   return 0;

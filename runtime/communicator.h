@@ -72,6 +72,18 @@ class Communicator {
 enum class Patience { caller, worker };  // a worker never spins while computation may want the core
 Status run_calls(std::span<const PendingCall> calls, Patience patience) noexcept;
 
+/// Told of calls that are done, in their order.
+class Progress {
+ public:
+  virtual ~Progress() = default;
+  virtual void done(std::size_t calls) noexcept = 0;  // so many of the first ones; all of them went well
+};
+inline constexpr std::size_t calls_ahead_max = 32;
+/// The same for calls that are alike, on one communicator, of which none reads or writes what another one writes, and
+/// which other ranks may make one by one: each sends before the ones before it are done.  False: nothing was done, as
+/// that gains nothing here, or these are not calls like earlier ones.
+bool run_ahead(std::span<const PendingCall> calls, Patience patience, Progress& progress, Status& status) noexcept;
+
 /// One call, blocking: run_calls without the detours.
 Status run_call(Communicator& communicator, const Call& call, std::uint64_t turn) noexcept;
 

@@ -60,7 +60,7 @@ void Run::start() {
     if (can_lend()) use(a_.lending.program, a_.lending.layout);
   }
   // Not where it may begin again, and send once more.
-  by_step_ = program_ == a_.program && layout_->total_bytes() <= program_->ahead_bytes_max();
+  by_step_ = gains_ahead();
   begun_ = a_.alone || a_.owns_ends;
   if (strands_.size() < mine_.size()) strands_.resize(mine_.size());
   strands_left_ = mine_.size();

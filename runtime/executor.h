@@ -178,6 +178,10 @@ class Run {
   /// Since start(); those of a tile count at its end.
   std::uint64_t steps_walked() const noexcept { return steps_walked_; }
   bool polled() const noexcept { return program_->polled(); }
+  /// Whether a call like the last one gains where it sends before the one before it has its messages.
+  bool gains_ahead() const noexcept {
+    return program_ == a_.program && a_.layout.total_bytes() <= a_.program->ahead_bytes_max();
+  }
   const Status& status() const noexcept { return status_; }  // not ok: the run is over and its links are unusable
   const Mismatch& mismatch() const noexcept { return mismatch_; }
   const Signature& signature() const noexcept { return a_.signature; }

@@ -106,7 +106,10 @@ Status Batch::run(Patience patience, std::string& sentence) noexcept {
   for (PendingCall& call : calls_) {
     if (call.device_scalar != nullptr) call.call.scalar = scalar_bits(call.device_scalar, call.call.type);
   }
-  const Status status = run_calls(calls_, patience);
+  return end(run_calls(calls_, patience), sentence);
+}
+
+Status Batch::end(Status status, std::string& sentence) noexcept {
   if (!status.ok()) {
     try {
       for (const Reference& reference : references_) {

@@ -43,6 +43,12 @@ class Batch {
   void enter_or_take_turns() noexcept;
   /// Runs the calls; the code and the sentence of the first failure.  The batch is empty afterwards.
   Status run(Patience patience, std::string& sentence) noexcept;
+  /// Its one call, or null where there are more or the call has a device's scalar.
+  const PendingCall* only_call() const noexcept {
+    return calls_.size() == 1 && calls_.front().device_scalar == nullptr ? &calls_.front() : nullptr;
+  }
+  /// The calls have been run elsewhere: the sentence of their failure, and the batch is empty.
+  Status end(Status status, std::string& sentence) noexcept;
 
  private:
   enum class Hold : std::uint8_t {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <span>
 #include <utility>
 
 #include "base/limits.h"
@@ -93,8 +94,8 @@ void Queue::wait(Lock& lock, std::uint64_t number) noexcept {
       run_items(lock, number, Patience::caller);
       if (oldest_ != nullptr) wake_worker();
     } else {
-      wanted_ = std::min(wanted_, number);
-      done_some_.wait(lock);
+      wanted_.store(std::min(wanted_.load(), number));
+      if (done_ < number) done_some_.wait(lock);  // asked again: Train::done() does it the other way round
     }
   }
 }
@@ -147,14 +148,19 @@ void Queue::be_idle() noexcept {
 void Queue::run_items(Lock& lock, std::uint64_t until, Patience patience) noexcept {
   running_ = true;
   while (oldest_ != nullptr && done_ < until) {
-    std::unique_ptr<Item> item(oldest_);
-    oldest_ = item->next;
-    if (oldest_ == nullptr) newest_ = &oldest_;
+    take(train_, until);
     lock.unlock();
-    run(*item, patience);
+    run(train_, patience);
     lock.lock();
-    if (kept_count_ < limits::queued_calls_kept) keep(item.release());
-    if (++done_ < wanted_) continue;
+    for (Item* const item : std::span(train_.items, train_.count)) {
+      if (kept_count_ < limits::queued_calls_kept) {
+        keep(item);
+      } else {
+        delete item;
+      }
+    }
+    done_.store(train_.before + train_.count, std::memory_order_relaxed);
+    if (done_ < wanted_) continue;
     wanted_ = nobody_waits;  // whoever waits for more says so again
     done_some_.notify_all();
   }
@@ -162,17 +168,99 @@ void Queue::run_items(Lock& lock, std::uint64_t until, Patience patience) noexce
   be_idle();
 }
 
+namespace {
+
+/// Whether one of two all-reduces writes what the other one reads or writes.
+bool depend(const Call& one, const Call& other) noexcept {
+  const std::size_t bytes = one.count * element_bytes(one.type), others = other.count * element_bytes(other.type);
+  const auto overlap = [&](const void* mine, const void* theirs) {
+    const auto at = reinterpret_cast<std::uintptr_t>(mine), theirs_at = reinterpret_cast<std::uintptr_t>(theirs);
+    return at < theirs_at + others && theirs_at < at + bytes;
+  };
+  return overlap(one.out, other.out) || overlap(one.out, other.in) || overlap(one.in, other.out);
+}
+
+/// To look for items that may run together costs some nanoseconds each.
+constexpr unsigned singly_after_refusal = 64;
+
+}  // namespace
+
+void Queue::take(Train& train, std::uint64_t until) noexcept {
+  const auto pop = [&] {
+    train.items[train.count++] = oldest_;
+    oldest_ = oldest_->next;
+    if (oldest_ == nullptr) newest_ = &oldest_;
+  };
+  const auto call_of = [](const Item& item) {
+    return item.waits_for == nullptr && item.completes == nullptr ? item.batch.only_call() : nullptr;
+  };
+  train.before = done_;
+  train.count = 0;
+  const PendingCall* const first = call_of(*oldest_);
+  pop();
+  if (singly_ > 0) {
+    --singly_;
+    return;
+  }
+  if (first == nullptr || first->call.kind != CollectiveKind::all_reduce ||
+      first->call.count > limits::queued_ahead_bytes_max / element_bytes(first->call.type)) {
+    return;
+  }
+  while (oldest_ != nullptr && train.count < calls_ahead_max && train.before + train.count < until) {
+    const PendingCall* const next = call_of(*oldest_);
+    const bool alike = next != nullptr && next->communicator == first->communicator &&
+                       next->turn == first->turn + train.count && next->call.kind == first->call.kind &&
+                       next->call.count == first->call.count && next->call.type == first->call.type &&
+                       next->call.op == first->call.op;
+    if (!alike) return;
+    if (train.count == 1) train.calls[0] = *first;
+    const std::span before(train.calls, train.count);
+    if (std::ranges::any_of(before, [&](const PendingCall& one) { return depend(one.call, next->call); })) return;
+    train.calls[train.count] = *next;
+    pop();
+  }
+}
+
+/// The calls that are done need not wait for the others.  Not the last one: the thread has the lock soon.
+void Queue::Train::done(std::size_t calls) noexcept {
+  if (calls == count) return;
+  queue.done_.store(before + calls);
+  if (queue.wanted_.load() > before + calls) return;
+  const std::lock_guard lock(queue.mutex_);
+  queue.wanted_ = nobody_waits;
+  queue.done_some_.notify_all();
+}
+
+void Queue::run(Train& train, Patience patience) noexcept {
+  Status status;
+  if (train.count > 1 && run_ahead(std::span(train.calls, train.count), patience, train, status)) {
+    for (Item* const item : std::span(train.items, train.count)) {
+      std::string sentence;
+      (void)item->batch.end(status, sentence);
+      if (!status.ok()) note(status, std::move(sentence));
+    }
+    return;
+  }
+  if (train.count > 1) singly_ = singly_after_refusal;
+  for (std::size_t i = 0; i < train.count; ++i) {
+    run(*train.items[i], patience);
+    train.done(i + 1);
+  }
+}
+
 void Queue::run(Item& item, Patience patience) noexcept {
   if (item.waits_for != nullptr) std::exchange(item.waits_for, nullptr)->wait();
   if (!item.batch.empty()) {
     std::string sentence;
     const Status status = item.batch.run(patience, sentence);
-    if (!status.ok()) {
-      const std::lock_guard lock(mutex_);
-      if (outcome_.code == Code::success) outcome_ = {status.code, std::move(sentence)};
-    }
+    if (!status.ok()) note(status, std::move(sentence));
   }
   if (item.completes != nullptr) std::exchange(item.completes, nullptr)->complete();
+}
+
+void Queue::note(Status status, std::string&& sentence) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (outcome_.code == Code::success) outcome_ = {status.code, std::move(sentence)};
 }
 
 namespace {

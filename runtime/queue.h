@@ -84,9 +84,23 @@ class Queue {
   void run_items(Lock& lock, std::uint64_t until, Patience patience) noexcept;
   void be_idle() noexcept;
   void wake_worker() noexcept;
+  /// Items that run at once: calls that are alike and touch other memory, or one item.
+  struct Train final : Progress {
+    explicit Train(Queue& queue) noexcept : queue(queue) {}
+    void done(std::size_t calls) noexcept override;
+    Queue& queue;
+    std::uint64_t before = 0;  // items done before it
+    std::size_t count = 0;
+    Item* items[calls_ahead_max];
+    PendingCall calls[calls_ahead_max];
+  };
+  void take(Train& train, std::uint64_t until) noexcept;
   // Without it.
+  void run(Train& train, Patience patience) noexcept;
   void run(Item& item, Patience patience) noexcept;
+  void note(Status status, std::string&& sentence) noexcept;
 
+  static constexpr std::uint64_t nobody_waits = ~std::uint64_t{0};
   mutable std::mutex mutex_;
   std::condition_variable work_came_;  // for the worker
   std::condition_variable done_some_;
@@ -95,16 +109,17 @@ class Queue {
   Item* kept_ = nullptr;      // empty ones
   std::size_t kept_count_ = 0;
   std::uint64_t pushed_ = 0;
-  std::uint64_t done_ = 0;
-  std::uint64_t wanted_ = nobody_waits;  // of `done_`: the least that a thread waits for
-  bool running_ = false;                 // some thread runs items
-  bool asleep_ = false;                  // the worker waits, and has not been told to come
+  std::atomic<std::uint64_t> done_{0};               // grows also without the lock, while a train runs
+  std::atomic<std::uint64_t> wanted_{nobody_waits};  // of `done_`: the least that a thread waits for; with the lock
+  unsigned singly_ = 0;  // so many items are not tried together, as the last ones gained nothing; of whoever runs items
+  Train train_{*this};   // of whoever runs items
+  bool running_ = false;  // some thread runs items
+  bool asleep_ = false;   // the worker waits, and has not been told to come
   bool ending_ = false;
   bool idle_ = false;  // nothing is left, so the worker is counted as idle (base/threads.h)
   Outcome outcome_;
   const int pid_;
   std::thread worker_;
-  static constexpr std::uint64_t nobody_waits = ~std::uint64_t{0};
 };
 
 /// Makes a queue known under the pointer that users call a stream.

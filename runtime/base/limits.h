@@ -23,11 +23,12 @@ inline constexpr std::size_t sent_bytes_max = 8 * 1024;      // of ncclSend's me
 inline constexpr std::size_t inline_bytes = 36;              // payload that travels in the header's own cache line
 inline constexpr std::size_t cache_line_bytes = 64;
 
-inline constexpr std::size_t queued_calls_kept = 1024;  // of a queue: the room of so many calls that are done
-inline constexpr std::size_t prepared_runs = 4;         // kinds and sizes of calls that a communicator keeps laid out
-inline constexpr int regions_max = 1024;                // ncclMemAlloc regions that can be lent at one time
-inline constexpr std::size_t regions_offered = 16;      // of them, offered to a peer before the first lend: the newest
-inline constexpr int memory_nodes_max = 1024;           // NUMA nodes, as many as Linux has; those beyond count for none
+inline constexpr std::size_t queued_calls_kept = 4096;           // of a queue: the room of so many calls that are done
+inline constexpr std::size_t queued_ahead_bytes_max = 8 * 1024;  // of all-reduces of a queue that may run together
+inline constexpr std::size_t prepared_runs = 4;     // kinds and sizes of calls that a communicator keeps laid out
+inline constexpr int regions_max = 1024;            // ncclMemAlloc regions that can be lent at one time
+inline constexpr std::size_t regions_offered = 16;  // of them, offered to a peer before the first lend: the newest
+inline constexpr int memory_nodes_max = 1024;       // NUMA nodes, as many as Linux has; those beyond count for none
 inline constexpr int processors_max = 65536;
 inline constexpr std::size_t settings_file_bytes_max = 1 << 20;  // of NCCL_CONF_FILE and RONDO_TUNE_FILE
 inline constexpr int abort_timeout_ms = 5000;

@@ -19,7 +19,7 @@ namespace fake {
 
 class Fake;
 
-/// One run_calls or run_call.
+/// One run_calls, run_call or run_ahead.
 struct Ran {
   std::vector<rondo::PendingCall> calls;
   std::thread::id thread;
@@ -33,6 +33,7 @@ struct World {
   std::vector<int> created;                                         // ranks
   std::function<void(int rank, int ranks)> join;                    // runs in create(); may throw
   std::function<rondo::Status(const rondo::PendingCall&)> outcome;  // of each call; runs unlocked
+  std::atomic<bool> runs_ahead{false};
   std::atomic<int> alive{0};
   std::atomic<bool> forked{false};
   void reset();

@@ -252,6 +252,31 @@ TEST_CASE("a few calls on two communicators run at once, and the failure of one 
           }) == "");
 }
 
+TEST_CASE("queued all-reduces keep their order on each part of memory, however ranks wait for them") {
+  for (int ranks = 2; ranks <= 3; ++ranks) {
+    const Shared<Meeting> meeting;
+    const std::string trouble = run_ranks(Ranks::processes, ranks, [&](int rank) {
+      const ncclComm_t comm = meeting->join(0, rank, ranks);
+      cudaStream_t queue = nullptr;
+      expect_success(rondoStreamCreate(&queue), "rondoStreamCreate");
+      std::mt19937 random(7), pauses(static_cast<unsigned>(rank));
+      std::vector<std::uint64_t> data(64 * 8, 1), wanted(64 * 8, 1);
+      std::size_t count = 1;
+      for (int call = 0; call < 3000; ++call) {
+        if (random() % 16 == 0) count = random() % 3 == 0 ? 8 : 1 + random() % 4;
+        const std::size_t at = random() % 64 * 8;
+        for (std::size_t i = at; i < at + count; ++i) wanted[i] *= static_cast<std::uint64_t>(ranks);
+        expect_success(ncclAllReduce(&data[at], &data[at], count, ncclUint64, ncclSum, comm, queue), "ncclAllReduce");
+        if (pauses() % 64 == 0) expect_success(rondoStreamSynchronize(queue), "rondoStreamSynchronize");
+      }
+      expect_success(rondoStreamDestroy(queue), "rondoStreamDestroy");
+      if (data != wanted) throw std::runtime_error("a queued all-reduce gave another sum");
+      ncclCommDestroy(comm);
+    });
+    REQUIRE(trouble == "");
+  }
+}
+
 TEST_CASE("with RONDO_GROUP_BYTES=0 ranks may group differently") {
   const Setting setting("RONDO_GROUP_BYTES", "0");
   const Shared<Meeting> meeting;
