@@ -1,5 +1,6 @@
 // The only file that names concrete transports and kernels: it puts a communicator together.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/env.h"
@@ -30,7 +31,7 @@ limits::TcpSockets tcp_sockets() {
 }
 
 LinkPolicy link_policy() {
-  LinkPolicy policy{env::choice("RONDO_TRANSPORT", {"shm", "tcp"}), false};
+  LinkPolicy policy{env::choice("RONDO_TRANSPORT", {"shm", "tcp"})};
   if (env::integer("NCCL_SHM_DISABLE", 0, 1) != 0) {
     if (policy.only == "shm") throw Error(Code::invalid_usage, "RONDO_TRANSPORT=shm, but NCCL_SHM_DISABLE=1");
     policy.only = "tcp";
@@ -44,13 +45,14 @@ tcp::ZeroCopyUse zero_copy_use() {
   return word == "always" ? tcp::ZeroCopyUse::always : tcp::ZeroCopyUse::off;
 }
 
-/// Whether schedules are chosen for links between hosts.
-bool links_are_far(const LinkPolicy& policy, const control::Membership& membership) {
-  const auto& members = membership.members;
-  const bool one_host = std::all_of(members.begin(), members.end(), [&](const control::Member& member) {
-    return member.host_key == members.front().host_key;
-  });
-  return policy.only == "tcp" || (policy.only.empty() && !one_host);
+/// Ranks of one host share memory and those of different hosts are linked by TCP, unless all are told what links them.
+Reach reach_of(const LinkPolicy& policy, const control::Membership& membership, int sockets) {
+  std::set<std::uint64_t> hosts;
+  for (const control::Member& member : membership.members) hosts.insert(member.host_key);
+  const bool all_tcp = policy.only == "tcp" || (policy.only.empty() && hosts.size() == membership.members.size());
+  const bool some_tcp = policy.only == "tcp" || (policy.only.empty() && hosts.size() > 1);
+  if (!some_tcp) return Reach::near;
+  return all_tcp && sockets == 1 ? Reach::one_socket : Reach::far;
 }
 
 /// The memory node of the calling thread, told where there are several.
@@ -82,7 +84,7 @@ std::unique_ptr<Communicator> Communicator::create(const control::UniqueId& id, 
   std::string settings = Chooser::settings(tuning);
   if (lanes.lanes > 1) settings.append(settings.empty() ? "" : " ").append(lanes.settings());
   const control::Membership membership = control::join(id, rank, ranks, deadline, settings);
-  policy.far = links_are_far(policy, membership);
+  policy.reach = reach_of(policy, membership, sockets.per_link);
   Parts parts{{}, std::move(policy), lanes, std::move(tuning), host_reducer()};
   parts.transports.push_back(make_shm_transport(control::doorbell(), lanes.lanes, node, host_of(membership).crowded()));
   parts.transports.push_back(make_tcp_transport(control::doorbell(), sockets, congestion, zero_copy));

@@ -117,7 +117,7 @@ class TcpConnection final : public Connection {
   ReceiveEnd& receive_end(int lane) noexcept override { return *receivers_[lane]; }
   std::string describe() const override {
     return "TCP, " + std::to_string(sockets_per_link_) + (sockets_per_link_ == 1 ? " socket, " : " sockets, ") +
-           std::to_string(limits::credits) + " slots of " + std::to_string(limits::slot_bytes / 1024) +
+           std::to_string(limits::credits) + " slots of " + std::to_string(limits::tcp_slot_bytes / 1024) +
            " KiB each way" +
            (helpers_ == nullptr ? "" : ", served by " + std::to_string(helpers_->count() + 1) + " threads");
   }

@@ -93,7 +93,7 @@ void Errands::recall() noexcept {
 Sender::Sender(std::vector<int> sockets, Peer& peer, Helpers* helpers, Bell* bell, ZeroCopyUse zero_copy)
     : sockets_(std::move(sockets)),
       peer_(peer),
-      rooms_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::slot_bytes)),
+      rooms_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::tcp_slot_bytes)),
       errands_(sockets_, true, helpers, bell) {
   for (const int socket : sockets_) {
     zero_copies_.emplace_back(socket, helpers == nullptr ? zero_copy : ZeroCopyUse::off);
@@ -284,14 +284,14 @@ bool Sender::push(std::uint64_t index) noexcept {
 Receiver::Receiver(std::vector<int> sockets, Peer& peer, Helpers* helpers, Bell* bell)
     : peer_(peer),
       streams_(sockets.size()),
-      payloads_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::slot_bytes)),
+      payloads_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::tcp_slot_bytes)),
       errands_(sockets, false, helpers, bell) {
   for (std::size_t i = 0; i < sockets.size(); ++i) {
     streams_[i].socket = sockets[i];
     streams_[i].next = i;
   }
   while (free_count_ < free_.size()) {
-    free_[free_count_] = payloads_.get() + free_count_ * limits::slot_bytes;
+    free_[free_count_] = payloads_.get() + free_count_ * limits::tcp_slot_bytes;
     ++free_count_;
   }
 }
@@ -432,7 +432,7 @@ bool Receiver::read(Stream& stream, std::size_t missing, bool& drained) noexcept
 bool Receiver::open(Stream& stream) noexcept {
   std::memcpy(&stream.header, stream.staged.data() + stream.begin, sizeof(Header));
   const std::size_t bytes = bytes_of(stream.header);
-  if (stream.header.sequence != static_cast<std::uint32_t>(stream.next + 1) || bytes > limits::slot_bytes) {
+  if (stream.header.sequence != static_cast<std::uint32_t>(stream.next + 1) || bytes > limits::tcp_slot_bytes) {
     peer_.break_off();
     return false;
   }

@@ -121,7 +121,7 @@ class Sender final : public SendEnd {
   }
   void stop() noexcept override;
   int capacity() const noexcept override { return limits::credits; }
-  std::size_t slot_bytes() const noexcept override { return limits::slot_bytes; }
+  std::size_t slot_bytes() const noexcept override { return limits::tcp_slot_bytes; }
   Status status() const noexcept override { return peer_.send_status(); }
   const std::vector<ZeroCopy>& zero_copies() const noexcept { return zero_copies_; }  // by socket
 
@@ -157,7 +157,7 @@ class Sender final : public SendEnd {
   bool share(std::uint64_t index) noexcept;
   void break_off() noexcept;
   /// The room for the next message that needs one.
-  std::byte* room() noexcept { return rooms_.get() + rooms_taken_ % limits::credits * limits::slot_bytes; }
+  std::byte* room() noexcept { return rooms_.get() + rooms_taken_ % limits::credits * limits::tcp_slot_bytes; }
   void take_room(Slot& slot) noexcept;
 
   const std::vector<int> sockets_;

@@ -18,6 +18,7 @@ static_assert(credits >= slices_max + 1 && headers >= credits);
 // A pair of ranks shares one segment of at most 1 MiB: for each lane and direction `credits` slots, and the headers.
 // With more lanes by NCCL_MIN_NCHANNELS 1 MiB for each, and all slots are of one size.
 inline constexpr std::size_t slot_bytes = 112 * 1024;        // payload of one message
+inline constexpr std::size_t tcp_slot_bytes = 256 * 1024;    // the same over TCP, where no segment bounds it
 inline constexpr std::size_t second_slot_bytes = 13 * 1024;  // on the second lane; plans of two lanes use no more
 inline constexpr std::size_t sent_bytes_max = 8 * 1024;      // of ncclSend's messages that are copied, not lent
 inline constexpr std::size_t inline_bytes = 36;              // payload that travels in the header's own cache line

@@ -41,6 +41,12 @@ constexpr std::uint64_t sent_broadcast_bytes_max = 8 * 1024;
 // By the cost model: up to one message, a chain's hops cost more than a tree's; longer ones fill the chain.
 constexpr std::uint64_t tree_bytes_max = 32 * 1024;
 
+/// Whether all messages go through links between ranks: trees' strands, which join through links of a rank to itself,
+/// have slots of memory there.
+bool carried_by_links_alone(Algorithm algorithm) {
+  return algorithm == Algorithm::one_shot || algorithm == Algorithm::two_shot || algorithm == Algorithm::ring;
+}
+
 /// NCCL's name for a chain broadcast or reduce is ring.
 bool named(const AlgorithmList& list, CollectiveKind kind, Algorithm algorithm) {
   const bool is_ring = algorithm == Algorithm::chain && kind != CollectiveKind::all_reduce;
@@ -105,8 +111,13 @@ Preferences preferences(CollectiveKind kind, const Situation& s) noexcept {
 
 }  // namespace
 
-Chooser::Chooser(int ranks, int hosts, bool far, bool crowded, Tuning tuning)
-    : ranks_(ranks), hosts_(hosts), far_(far), crowded_(crowded && hosts == 1 && !far), tuning_(std::move(tuning)) {
+Chooser::Chooser(int ranks, int hosts, Reach reach, bool crowded, Tuning tuning)
+    : ranks_(ranks),
+      hosts_(hosts),
+      far_(reach != Reach::near),
+      one_socket_(reach == Reach::one_socket),
+      crowded_(crowded && hosts == 1 && !far_),
+      tuning_(std::move(tuning)) {
   const std::string text = env::text("NCCL_ALGO").value_or("");
   const AlgorithmList list = AlgorithmList::parse(text);
   const bool deterministic = env::integer("RONDO_DETERMINISTIC", 0, 1) != 0;
@@ -172,6 +183,11 @@ plan::Cut Chooser::cut_of(Algorithm algorithm, std::uint64_t bytes) const noexce
   plan::Cut cut;
   if (algorithm == Algorithm::one_shot && !far_ && bytes <= one_shot_bytes_max()) {
     cut.slice_bytes_min = limits::slot_bytes;  // all at once: slots change hands
+  } else if (one_socket_ && carried_by_links_alone(algorithm)) {
+    // The more one system call gives or takes, the less a byte costs.  Who forwards what came cuts it in two, so that
+    // it goes on meanwhile; between two ranks nobody forwards.
+    cut.slot_bytes = limits::tcp_slot_bytes;
+    if (ranks_ <= 2) cut.slice_bytes_min = limits::tcp_slot_bytes;
   } else if (algorithm == Algorithm::two_shot && crowded_ && ranks_ > 2 && bytes >= crowded_bytes_min) {
     cut.slot_bytes = crowded_slot_bytes[bytes >= crowded_bytes_many];
     cut.slice_bytes_min = crowded_slice_bytes_min;

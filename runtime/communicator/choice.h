@@ -14,6 +14,13 @@
 
 namespace rondo {
 
+/// What links pairs of ranks, as far as schedules mind.
+enum class Reach : std::uint8_t {
+  near,        // memory
+  far,         // networks between some, or what is as slow
+  one_socket,  // TCP between all, by one socket a pair
+};
+
 /// How one call is served.
 struct Choice {
   plan::Algorithm algorithm{};
@@ -29,9 +36,9 @@ class Chooser {
  public:
   /// Throws Error(invalid_usage) where NCCL_ALGO allows no algorithm for all that it speaks of, or one that cannot be
   /// deterministic where RONDO_DETERMINISTIC=1 asks for that.
-  /// `far`: for links between hosts, or as slow.  `crowded`: this host has fewer CPUs than ranks; heeded where it is
+  /// `crowded`: this host has fewer CPUs than ranks; heeded where it is
   /// the only host, as ranks of others may not know.  `tuning`: the rows of this communicator's shape.
-  Chooser(int ranks, int hosts, bool far, bool crowded, Tuning tuning = {});
+  Chooser(int ranks, int hosts, Reach reach, bool crowded, Tuning tuning = {});
   /// What ranks must agree on, in words: the variables above, and the digest of the whole table.
   static std::string settings(const Tuning& tuning);
   /// `bytes`: the larger of what a rank gives and gets.  `kind` must have schedules.
@@ -48,6 +55,7 @@ class Chooser {
   int ranks_;
   int hosts_;
   bool far_;
+  bool one_socket_;
   bool crowded_;
   Tuning tuning_;
   std::uint32_t allowed_[kinds] = {};  // bit: plan::Algorithm

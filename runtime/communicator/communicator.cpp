@@ -85,7 +85,7 @@ CommunicatorImpl::CommunicatorImpl(const control::Membership& membership, Parts 
       topology_(topology_of(membership)),
       hosts_(static_cast<int>(topology_.hosts().size())),
       host_(host_of(membership)),
-      chooser_(topology_.ranks(), hosts_, parts.policy.far, host_.crowded(),
+      chooser_(topology_.ranks(), hosts_, parts.policy.reach, host_.crowded(),
                parts.tuning.of(topology_.ranks(), hosts_)),
       transports_(names_of(parts)),
       lanes_(parts.lanes),

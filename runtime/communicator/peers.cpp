@@ -17,16 +17,16 @@ constexpr std::uint16_t offer_frame = 0xfffe;  // the first frame of a pair, eac
 /// What a rank says of itself to a peer that it opens links to.
 struct Offer {
   std::string transports;  // names, each between spaces
-  bool far = false;
+  Reach reach = Reach::near;
 };
 
 control::Bytes encode(const Offer& offer) {
-  return control::ByteWriter().text(offer.transports).number(std::uint8_t{offer.far}).bytes();
+  return control::ByteWriter().text(offer.transports).number(static_cast<std::uint8_t>(offer.reach)).bytes();
 }
 
 Offer decode(const Frame& frame) {
   control::ByteReader reader(frame.body);
-  Offer offer{reader.text(), reader.number<std::uint8_t>() != 0};
+  Offer offer{reader.text(), Reach{reader.number<std::uint8_t>()}};
   if (frame.kind != offer_frame || !reader.complete()) {
     throw Error(Code::internal_error, "the peer does not offer its transports first");
   }
@@ -147,7 +147,7 @@ void Peers::guard(int peer, const std::function<void()>& action) noexcept {
 }
 
 void Peers::opened(int peer, Wire& wire) {
-  Offer mine{"", policy_.far};
+  Offer mine{"", policy_.reach};
   for (const auto& transport : transports_) {
     const bool wanted = policy_.only.empty() || policy_.only == transport->name();
     if (wanted && transport->reaches(wire)) mine.transports += quoted(*transport);
@@ -162,10 +162,11 @@ void Peers::opened(int peer, Wire& wire) {
 void Peers::agree(int peer, const Frame& offer) {
   const Offer theirs = decode(offer);
   Wire& wire = *peers_[peer].wire;
-  if (theirs.far != policy_.far) {
-    throw Error(Code::invalid_usage,
-                "one of the two chooses schedules for links between hosts, the other does not: "
-                "RONDO_TRANSPORT and NCCL_SHM_DISABLE must be the same on all ranks");
+  if (theirs.reach != policy_.reach) {
+    throw Error(
+        Code::invalid_usage,
+        "the two choose schedules for different links: RONDO_TRANSPORT, NCCL_SHM_DISABLE, NCCL_NSOCKS_PERTHREAD "
+        "and NCCL_SOCKET_NTHREADS must be the same on all ranks");
   }
   const auto host_of = [&](int rank) { return membership_.members[rank].host_key; };
   for (const auto& transport : transports_) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "communicator/choice.h"
 #include "control.h"
 #include "executor.h"
 #include "transport.h"
@@ -22,8 +23,8 @@ namespace rondo {
 /// they shared no memory, unless `only` says otherwise.
 struct LinkPolicy {
   std::string only;  // the transport of all pairs; "": the first that reaches
-  bool far = false;  // schedules are chosen for links between hosts
-  int lanes = 1;     // that plans are striped over, where there are more than a schedule's own
+  Reach reach = Reach::near;
+  int lanes = 1;  // that plans are striped over, where there are more than a schedule's own
 };
 
 /// Ranks by their place in the communicator.  The calling thread binds plans; the control thread opens connections.

@@ -26,7 +26,7 @@ using tcp::ZeroCopyUse;
 
 namespace {
 
-constexpr std::size_t most = limits::slot_bytes;
+constexpr std::size_t most = limits::tcp_slot_bytes;
 
 struct News {
   std::uint32_t first, last;

@@ -75,21 +75,21 @@ TEST_CASE("What is wrong with a table is said with its line") {
 
 TEST_CASE("A table's word counts where NCCL_ALGO and RONDO_DETERMINISTIC allow it") {
   const Tuning tuning = Tuning::parse(table, "the file").of(4, 1);
-  CHECK(chosen(Chooser(4, 1, false, false), 8) == Algorithm::one_shot);
-  CHECK(chosen(Chooser(4, 1, false, false, tuning), 8) == Algorithm::star);
-  CHECK(Chooser(4, 1, false, false, tuning).choose(CollectiveKind::all_reduce, 8).reason == "RONDO_TUNE_FILE");
+  CHECK(chosen(Chooser(4, 1, Reach::near, false), 8) == Algorithm::one_shot);
+  CHECK(chosen(Chooser(4, 1, Reach::near, false, tuning), 8) == Algorithm::star);
+  CHECK(Chooser(4, 1, Reach::near, false, tuning).choose(CollectiveKind::all_reduce, 8).reason == "RONDO_TUNE_FILE");
   {
     const Setting algo("NCCL_ALGO", "ring");
-    CHECK(chosen(Chooser(4, 1, false, false, tuning), 8) == Algorithm::ring);
+    CHECK(chosen(Chooser(4, 1, Reach::near, false, tuning), 8) == Algorithm::ring);
   }
   const Setting deterministic("RONDO_DETERMINISTIC", "1");
-  const Algorithm fold = chosen(Chooser(4, 1, false, false, tuning), 1 << 20);
+  const Algorithm fold = chosen(Chooser(4, 1, Reach::near, false, tuning), 1 << 20);
   CHECK(plan::find(CollectiveKind::all_reduce, fold)->left_fold);
 }
 
 TEST_CASE("What a table names is cut, and lent where all ranks lend, as where the shipped table names it") {
   const auto tuned = [](int ranks, bool crowded, const std::string& row) {
-    return Chooser(ranks, 1, false, crowded, Tuning::parse("rondo-tune 1\n" + row, "the file").of(ranks, 1));
+    return Chooser(ranks, 1, Reach::near, crowded, Tuning::parse("rondo-tune 1\n" + row, "the file").of(ranks, 1));
   };
   const auto same = [](const Chooser& tuned, const Chooser& shipped, std::uint64_t bytes) {
     const Choice a = tuned.choose(CollectiveKind::all_reduce, bytes);
@@ -98,19 +98,19 @@ TEST_CASE("What a table names is cut, and lent where all ranks lend, as where th
            a.cut.slot_bytes == b.cut.slot_bytes && a.cut.slice_bytes_min == b.cut.slice_bytes_min;
   };
   const Chooser one_shot = tuned(2, false, "all_reduce 2 1 * one_shot");
-  for (const std::uint64_t bytes : {8, 4096, 98304}) CHECK(same(one_shot, Chooser(2, 1, false, false), bytes));
+  for (const std::uint64_t bytes : {8, 4096, 98304}) CHECK(same(one_shot, Chooser(2, 1, Reach::near, false), bytes));
   // Above, what is sent is not one message any more.
   CHECK_FALSE(one_shot.choose(CollectiveKind::all_reduce, 98305).lending);
   CHECK(one_shot.choose(CollectiveKind::all_reduce, 98305).cut.slice_bytes_min == plan::Cut().slice_bytes_min);
   const Chooser two_shot = tuned(4, true, "all_reduce 4 1 * two_shot");
-  CHECK(same(two_shot, Chooser(4, 1, false, true), 16 << 20));
+  CHECK(same(two_shot, Chooser(4, 1, Reach::near, true), 16 << 20));
 }
 
 TEST_CASE("NCCL_ALGO: what is asked for and can't be is an error, also beside what can; what is excluded is not used") {
   const auto refused = [](const char* list) -> std::string {
     const Setting algo("NCCL_ALGO", list);
     try {
-      (void)Chooser(4, 1, false, false);
+      (void)Chooser(4, 1, Reach::near, false);
     } catch (const Error& error) {
       CHECK(error.code() == Code::invalid_usage);
       return error.what();
@@ -138,30 +138,30 @@ TEST_CASE("Where another program may be run if all ranks lend") {
   const auto lending = [](const Chooser& chooser, std::uint64_t bytes) {
     return chooser.choose(CollectiveKind::all_reduce, bytes).lending;
   };
-  CHECK_FALSE(lending(Chooser(2, 1, false, false), 512));
-  CHECK(lending(Chooser(2, 1, false, false), 4096) == Algorithm::two_shot);
-  CHECK_FALSE(lending(Chooser(4, 1, false, false), 4096));
-  CHECK(lending(Chooser(4, 1, false, false), 32 << 10) == Algorithm::two_shot);
-  CHECK_FALSE(lending(Chooser(2, 1, false, false), 1 << 20));
-  CHECK_FALSE(lending(Chooser(2, 1, true, false), 4096));
-  CHECK_FALSE(lending(Chooser(1, 1, false, false), 4096));
+  CHECK_FALSE(lending(Chooser(2, 1, Reach::near, false), 512));
+  CHECK(lending(Chooser(2, 1, Reach::near, false), 4096) == Algorithm::two_shot);
+  CHECK_FALSE(lending(Chooser(4, 1, Reach::near, false), 4096));
+  CHECK(lending(Chooser(4, 1, Reach::near, false), 32 << 10) == Algorithm::two_shot);
+  CHECK_FALSE(lending(Chooser(2, 1, Reach::near, false), 1 << 20));
+  CHECK_FALSE(lending(Chooser(2, 1, Reach::far, false), 4096));
+  CHECK_FALSE(lending(Chooser(1, 1, Reach::near, false), 4096));
   const Setting algo("NCCL_ALGO", "one_shot");
-  CHECK_FALSE(lending(Chooser(2, 1, false, false), 4096));
+  CHECK_FALSE(lending(Chooser(2, 1, Reach::near, false), 4096));
 }
 
 TEST_CASE("The shipped table, by ranks, hosts and size") {
-  CHECK(chosen(Chooser(2, 1, false, false), 8) == Algorithm::one_shot);
-  CHECK(chosen(Chooser(16, 1, false, false), 1 << 20) == Algorithm::two_shot);
-  CHECK(chosen(Chooser(17, 1, false, false), 8) == Algorithm::recursive_doubling);
-  CHECK(chosen(Chooser(64, 1, false, false), 64 << 10) == Algorithm::halving_doubling);
-  CHECK(chosen(Chooser(64, 1, false, false), 64 << 20) == Algorithm::ring);
-  CHECK(chosen(Chooser(4, 4, true, false), 64 << 20) == Algorithm::two_shot);
-  CHECK(chosen(Chooser(5, 5, true, false), 64 << 20) == Algorithm::ring);
-  CHECK(chosen(Chooser(8, 2, true, false), 8) == Algorithm::one_shot);
-  CHECK(chosen(Chooser(8, 2, true, false), 64 << 20) == Algorithm::hierarchical);
-  CHECK(chosen(Chooser(64, 8, true, false), 8) == Algorithm::recursive_doubling);
-  CHECK(chosen(Chooser(4, 1, true, false), 64 << 20) == Algorithm::ring);  // one host, over TCP
-  for (const std::string& line : Chooser(64, 1, false, false).describe()) {
+  CHECK(chosen(Chooser(2, 1, Reach::near, false), 8) == Algorithm::one_shot);
+  CHECK(chosen(Chooser(16, 1, Reach::near, false), 1 << 20) == Algorithm::two_shot);
+  CHECK(chosen(Chooser(17, 1, Reach::near, false), 8) == Algorithm::recursive_doubling);
+  CHECK(chosen(Chooser(64, 1, Reach::near, false), 64 << 10) == Algorithm::halving_doubling);
+  CHECK(chosen(Chooser(64, 1, Reach::near, false), 64 << 20) == Algorithm::ring);
+  CHECK(chosen(Chooser(4, 4, Reach::far, false), 64 << 20) == Algorithm::two_shot);
+  CHECK(chosen(Chooser(5, 5, Reach::far, false), 64 << 20) == Algorithm::ring);
+  CHECK(chosen(Chooser(8, 2, Reach::far, false), 8) == Algorithm::one_shot);
+  CHECK(chosen(Chooser(8, 2, Reach::far, false), 64 << 20) == Algorithm::hierarchical);
+  CHECK(chosen(Chooser(64, 8, Reach::far, false), 8) == Algorithm::recursive_doubling);
+  CHECK(chosen(Chooser(4, 1, Reach::far, false), 64 << 20) == Algorithm::ring);  // one host, over TCP
+  for (const std::string& line : Chooser(64, 1, Reach::near, false).describe()) {
     if (line.starts_with("all_reduce")) {
       CHECK(line == "all_reduce: recursive_doubling up to 4096 bytes, halving_doubling up to 524288 bytes, ring above");
     }
@@ -178,18 +178,20 @@ TEST_CASE(
     return names;
   };
   using enum Algorithm;
-  CHECK(all(Chooser(4, 1, false, false)) == std::vector{one_shot, one_shot, one_shot, two_shot, two_shot});
-  CHECK(all(Chooser(4, 1, true, false)) == std::vector{one_shot, one_shot, one_shot, two_shot, two_shot});
-  CHECK(all(Chooser(4, 4, true, false)) == std::vector{one_shot, one_shot, one_shot, two_shot, two_shot});
-  CHECK(all(Chooser(4, 2, true, false)) == std::vector{one_shot, one_shot, one_shot, two_shot, two_shot});
-  CHECK(all(Chooser(17, 1, false, false)) == std::vector{star, star, chain, chain, chain});
-  CHECK(all(Chooser(64, 8, true, false)) == std::vector{star, star, chain, chain, chain});
-  CHECK(all(Chooser(64, 64, true, false)) == std::vector{star, star, chain, chain, chain});
+  CHECK(all(Chooser(4, 1, Reach::near, false)) == std::vector{one_shot, one_shot, one_shot, two_shot, two_shot});
+  CHECK(all(Chooser(4, 1, Reach::far, false)) == std::vector{one_shot, one_shot, one_shot, two_shot, two_shot});
+  CHECK(all(Chooser(4, 4, Reach::far, false)) == std::vector{one_shot, one_shot, one_shot, two_shot, two_shot});
+  CHECK(all(Chooser(4, 2, Reach::far, false)) == std::vector{one_shot, one_shot, one_shot, two_shot, two_shot});
+  CHECK(all(Chooser(17, 1, Reach::near, false)) == std::vector{star, star, chain, chain, chain});
+  CHECK(all(Chooser(64, 8, Reach::far, false)) == std::vector{star, star, chain, chain, chain});
+  CHECK(all(Chooser(64, 64, Reach::far, false)) == std::vector{star, star, chain, chain, chain});
 }
 
 TEST_CASE("Messages are smaller where ranks of one host share cores") {
   const auto slot = [](int ranks, int hosts, bool far, bool crowded, std::uint64_t bytes) {
-    return Chooser(ranks, hosts, far, crowded).choose(CollectiveKind::all_reduce, bytes).cut.slot_bytes;
+    return Chooser(ranks, hosts, far ? Reach::far : Reach::near, crowded)
+        .choose(CollectiveKind::all_reduce, bytes)
+        .cut.slot_bytes;
   };
   constexpr std::uint64_t some = 16 << 20;
   CHECK(slot(4, 1, false, true, 512 << 10) == limits::slot_bytes);
@@ -201,6 +203,39 @@ TEST_CASE("Messages are smaller where ranks of one host share cores") {
   CHECK(slot(4, 4, true, true, some) == limits::slot_bytes);
   const Setting algo("NCCL_ALGO", "ring");
   CHECK(slot(4, 1, false, true, some) == limits::slot_bytes);
+}
+
+TEST_CASE("Messages are larger where one socket links each pair") {
+  const auto cut = [](int ranks, int hosts, Reach reach, std::uint64_t bytes) {
+    return Chooser(ranks, hosts, reach, false).choose(CollectiveKind::all_reduce, bytes).cut;
+  };
+  const auto slot = [&](int ranks, int hosts, Reach reach, std::uint64_t bytes) {
+    return cut(ranks, hosts, reach, bytes).slot_bytes;
+  };
+  constexpr std::uint64_t some = 16 << 20;
+  CHECK(slot(2, 2, Reach::one_socket, some) == limits::tcp_slot_bytes);  // one_shot
+  CHECK(slot(4, 4, Reach::one_socket, some) == limits::tcp_slot_bytes);  // two_shot
+  CHECK(slot(4, 1, Reach::one_socket, some) == limits::tcp_slot_bytes);  // ring
+  CHECK(slot(4, 1, Reach::far, some) == limits::slot_bytes);
+  CHECK(slot(4, 2, Reach::one_socket, some) == limits::slot_bytes);  // hierarchical
+  CHECK(slot(64, 64, Reach::one_socket, 8) == limits::slot_bytes);   // recursive_doubling
+  const auto slices = [&](int ranks, std::uint64_t bytes) {
+    const plan::Shape shape{.blocks = ranks == 2 ? 1 : ranks, .widest = 1};
+    return plan::Layout(shape, bytes / 4, DataType::float32, cut(ranks, ranks, Reach::one_socket, bytes)).slices();
+  };
+  CHECK(slices(2, 256 << 10) == 1);
+  CHECK(slices(2, 512 << 10) == 2);
+  CHECK(slices(4, 256 << 10) == 2);
+  for (const char* name : {"tree", "ring"}) {
+    const Setting algo("NCCL_ALGO", name);  // trees' strands join through memory
+    CHECK((slot(4, 4, Reach::one_socket, some) == limits::tcp_slot_bytes) == (name[0] == 'r'));
+  }
+}
+
+TEST_CASE("A table's choice is cut as the shipped one's") {
+  const Tuning tuning = Tuning::parse("rondo-tune 1\nall_reduce 2 2 * one_shot\n", "the file").of(2, 2);
+  const plan::Cut cut = Chooser(2, 2, Reach::one_socket, false, tuning).choose(CollectiveKind::all_reduce, 1).cut;
+  CHECK(cut.slot_bytes == limits::tcp_slot_bytes);
 }
 
 TEST_CASE("What ranks must agree on") {
