@@ -168,6 +168,11 @@ bool Run::help() noexcept {
     if (s.done || !s.strand->lends) continue;
     if (std::ranges::any_of(s.strand->senders, [](SendEnd* sender) { return sender->help(); })) return true;
   }
+  for (std::size_t i = 0; i < mine_.size(); ++i) {
+    const StrandState& s = strands_[i];
+    if (s.done || !s.strand->lands || s.blocked_on_message == nullptr) continue;
+    if (s.blocked_on_message->help()) return true;
+  }
   return false;
 }
 
@@ -234,6 +239,11 @@ void Run::name_landings(const StrandState& s, const BoundStep& step, const Piece
   const int wanted = link.landings_wanted();
   if (wanted == 0) return;
   std::byte* const target = base(step.target.space);
+  const std::size_t run = layout_->run(step.target, shape);
+  if (run > shape.bytes && step.to.empty() && lands_ahead(s, step)) {
+    link.land(target + shape.offset, shape.bytes, 0, run);
+    return;
+  }
   link.land(target + shape.offset, shape.bytes, 0);
   std::uint64_t tile = s.tile;
   int slice = s.slice;
@@ -370,9 +380,10 @@ bool Run::lend(StrandState& s, const BoundStep& step, const Piece& source, const
   const bool may_lend = a_.may_lend && source.segments == 1 && !step.finish;
   const bool raw = sends_raw(step);
   const bool may_send_from = source.segments == 1 && !step.finish && raw == step.reads_raw;
+  const std::size_t run = step.only_lend ? layout_->run(step.source, source) : 0;
   for (const Destination& to : step.to) {
     if (may_lend && offers(*to.link, from, reply, bytes) &&
-        to.link->lend(from, reply, bytes, a_.signature, {step.reads_raw, reply != nullptr})) {
+        to.link->lend(from, reply, bytes, a_.signature, {step.reads_raw, reply != nullptr, run})) {
       lent_ = true;
       s.lent_until[to.index] = to.link->sent();
       continue;

@@ -60,6 +60,7 @@ struct BoundStep {
   bool same_piece = false;  // the target's blocks are the source's, of `in` and `out`: one piece serves both
   std::size_t lands_from = ReceiveEnd::never_lands;  // bytes from which on its one message may arrive in the target
   bool only_receipt = false;                         // and its link brings this strand nothing else
+  bool only_lend = false;  // of `in` as it is, to links to which this strand sends nothing else
   plan::Range source;
   plan::Range target;
   std::vector<Operand> operands;  // in the order of reduction
@@ -78,6 +79,7 @@ struct BoundStrand {
   std::vector<SendEnd*> polled_senders;   // of them, those that move only when asked
   std::vector<ReceiveEnd*> polled_receivers;
   bool lends = false;
+  bool lands = false;   // some message may arrive in its step's target
   int replies_max = 0;  // declined lends awaiting a reply, at the most, in slices per m
 };
 

@@ -47,6 +47,8 @@ struct Message {
 struct MessageFlags {
   bool raw = false;  // see Message
   bool offers_reply = false;
+  std::size_t run = 0;  // of lend(): bytes from `source` on that this message and those behind it lend, one behind the
+                        // other, each as long but the last; all may be read from now on; 0: no more than its own
 };
 
 /// The sending end of a link.
@@ -94,8 +96,9 @@ class SendEnd {
   /// The end's user gives up in the middle of its use: from the return on nothing of its memory is touched any more,
   /// and the end is of no further use.  May wait for a system call of another thread or of the peer.
   virtual void stop() noexcept {}
-  /// Messages sent, and messages the receiver released (or the kernel took), since the link opened.  released() may
-  /// lag where the last ones released were small and not lent.
+  /// Messages sent, and messages the receiver released (or the kernel took), since the link opened: of a run all count
+  /// when its first is sent, and when its last is released.  released() may lag where the last ones released were small
+  /// and not lent.
   virtual std::uint64_t sent() const noexcept = 0;
   virtual std::uint64_t released() noexcept = 0;
   /// For a strand that waits for a credit or a release: does a part of what brings it.  True if it did something.
@@ -124,13 +127,16 @@ class ReceiveEnd {
   /// Landing: names where the next message, if it has `bytes` bytes, should go; peek() then shows it there.  A hint, to
   /// be given before peek() and good until the message is released; `target` may be written at any time until then.
   /// `ahead` > 0: the same for the message so many behind the next one, which may be brought together with it; after
-  /// those before it are named.
-  virtual void land(std::byte* target, std::size_t bytes, int ahead = 0) noexcept {
-    (void)target, (void)bytes, (void)ahead;
+  /// those before it are named.  `run`: so many bytes, the message's and of those behind it, go to `target` one behind
+  /// the other, and may be brought together with it; 0: no more than its own.
+  virtual void land(std::byte* target, std::size_t bytes, int ahead = 0, std::size_t run = 0) noexcept {
+    (void)target, (void)bytes, (void)ahead, (void)run;
   }
   /// For how many messages, from the next one on, land() may have an effect now.
   virtual int landings_wanted() const noexcept { return 1; }
   static constexpr std::size_t never_lands = ~std::size_t{0};
+  /// For a strand that waits for a message that is lent: does a part of what brings it.  True if it did something.
+  virtual bool help() noexcept { return false; }
   /// The bytes from which on land() may have an effect.
   virtual std::size_t lands_from() const noexcept { return never_lands; }
   /// See SendEnd::stop().

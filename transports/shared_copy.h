@@ -16,7 +16,7 @@
 
 namespace rondo::slots {
 
-/// One message of a copy between two processes.
+/// A message, or a run of them, of a copy between two processes.
 struct Copy {
   std::byte* here = nullptr;
   std::uint64_t there = 0;
@@ -54,28 +54,42 @@ class SharedCopy {
   /// Who makes a posted copy.
   enum class Makers { both, lender };
 
+  /// Of a post, at the most.
+  static constexpr std::size_t bytes_max = std::size_t{1} << 29;
+
   /// Posts a copy: to `here`, the borrower's, from `there`, the lender's.  The one before is finished.
   void post(std::span<const Copy> copies, Makers makers) noexcept {
-    std::uint64_t total = 0;
-    for (std::size_t i = 0; i < copies.size(); ++i) {
+    count_ = copies.size();
+    total_ = 0;
+    for (std::size_t i = 0; i < count_; ++i) {
       copies_[i] = copies[i];
-      total += copies[i].bytes;
+      total_ += copies[i].bytes;
     }
     written_.store(0, std::memory_order_relaxed);
     makers_.store(makers, std::memory_order_relaxed);
     const std::uint64_t job = (left_.load(std::memory_order_relaxed) >> job_shift) + 1;
-    left_.store(job << job_shift | total, std::memory_order_release);
+    const std::uint64_t lines = (total_ + limits::cache_line_bytes - 1) / limits::cache_line_bytes;
+    left_.store(job << job_shift | lines, std::memory_order_release);
   }
-  /// Reads parts until none is left.  `own`: adds what it read.  False: the lender's memory can't be reached.
-  bool read_parts(Lender& lender, std::uint64_t& own) noexcept {
+  /// Reads a part, if one is left, and adds its bytes to `own`.  False: the lender's memory can't be reached.
+  bool read_part(Lender& lender, std::uint64_t& own) noexcept {
+    std::uint64_t left = left_.load(std::memory_order_acquire);
+    std::uint64_t lines;
+    do {
+      lines = part_lines(left);
+      if (lines == 0) return true;
+    } while (
+        !left_.compare_exchange_weak(left, taken(left, lines, !lender_from_front(left)), std::memory_order_acq_rel));
     Copy part[copies_max];
-    for (;;) {
-      std::uint64_t left = left_.load(std::memory_order_acquire);
-      const std::uint64_t bytes = part_bytes(left);
-      if (bytes == 0) return true;
-      if (!left_.compare_exchange_weak(left, left + (bytes << front_shift), std::memory_order_acq_rel)) continue;
-      if (!lender.read(cut(front_of(left), bytes, part, false))) return false;
-      own += bytes;
+    const Bytes bytes = bytes_of(left, lines, !lender_from_front(left));
+    own += bytes.size;
+    return lender.read(cut(bytes, part, false));
+  }
+  /// Reads parts until none is left.
+  bool read_parts(Lender& lender, std::uint64_t& own) noexcept {
+    for (std::uint64_t before = own;; before = own) {
+      if (!read_part(lender, own)) return false;
+      if (own == before) return true;
     }
   }
   enum class Outcome { unfinished, finished, refused };
@@ -85,62 +99,107 @@ class SharedCopy {
     if (written == refused_mark) return Outcome::refused;
     return written == bytes ? Outcome::finished : Outcome::unfinished;
   }
-  /// Reads what the lender took, the last `bytes`, and could not write.
+  /// Reads what the lender took, `bytes` in all, and could not write.
   bool read_rest(Lender& lender, std::uint64_t bytes) noexcept {
     Copy part[copies_max];
-    return lender.read(cut(back_of(left_.load(std::memory_order_relaxed)), bytes, part, false));
+    const bool front = lender_from_front(left_.load(std::memory_order_relaxed));
+    return lender.read(cut({front ? 0 : total_ - bytes, bytes}, part, false));
   }
-  /// Leaves nothing to be taken.  Returns what the lender has taken, of `total` bytes.
-  std::uint64_t withdraw(std::uint64_t total) noexcept {
+  /// Leaves nothing to be taken.  Returns the bytes that the lender has taken.
+  std::uint64_t withdraw() noexcept {
     std::uint64_t left = left_.load(std::memory_order_relaxed);
-    while (!left_.compare_exchange_weak(left, (left & ~(mask << front_shift)) | back_of(left) << front_shift,
-                                        std::memory_order_acq_rel)) {
+    while (!left_.compare_exchange_weak(left, left >> job_shift << job_shift, std::memory_order_acq_rel)) {
     }
-    return total - back_of(left);
+    return lender_from_front(left) ? at(front_of(left)) : total_ - at(back_of(left));
   }
 
   // ---- for the lender
 
-  /// Writes a part, if one is left; true if it did.
-  bool write_part(Lender& lender) noexcept {
+  enum class Wrote { nothing, part, last };
+  /// Writes a part, if one is left.  `last`: it left none.
+  Wrote write_part(Lender& lender) noexcept {
     std::uint64_t left = left_.load(std::memory_order_acquire);
     const bool alone = makers_.load(std::memory_order_relaxed) == Makers::lender;
-    const std::uint64_t bytes = alone ? back_of(left) - front_of(left) : part_bytes(left);
-    if (bytes == 0) return false;
+    const std::uint64_t lines = alone ? large_part_lines(left) : part_lines(left);
+    if (lines == 0) return Wrote::nothing;
     const std::uint64_t written = written_.load(std::memory_order_relaxed);
-    if (written == refused_mark || !left_.compare_exchange_strong(left, left - bytes, std::memory_order_acq_rel)) {
-      return false;
+    const bool front = lender_from_front(left);
+    const std::uint64_t rest = taken(left, lines, front);
+    if (written == refused_mark || !left_.compare_exchange_strong(left, rest, std::memory_order_acq_rel)) {
+      return Wrote::nothing;
     }
     // From here to the store the post stays as it is.
     Copy part[copies_max];
-    const bool done = lender.write(cut(back_of(left) - bytes, bytes, part, true));
-    written_.store(done ? written + bytes : refused_mark, std::memory_order_release);
-    return true;
+    const Bytes bytes = bytes_of(left, lines, front);
+    std::span<const Copy> copies = cut(bytes, part, true);
+    if (alone && !front && copies.size() == 1) copies = from_the_end(part);
+    const bool done = lender.write(copies);
+    written_.store(done ? written + bytes.size : refused_mark, std::memory_order_release);
+    return front_of(rest) == back_of(rest) ? Wrote::last : Wrote::part;
   }
 
  private:
-  // left_: number of the post, bytes taken from the front, bytes not taken from the back.
+  // left_: number of the post, and in cache lines what is taken from the front, and not taken from the back.
   static constexpr int front_shift = 24;
   static constexpr int job_shift = 48;
   static constexpr std::uint64_t mask = (std::uint64_t{1} << front_shift) - 1;
   static constexpr std::uint64_t refused_mark = ~std::uint64_t{0};
-  static_assert(copies_max * limits::slot_bytes <= mask);
+  static_assert(bytes_max / limits::cache_line_bytes <= mask && copies_max * limits::slot_bytes <= bytes_max);
   static constexpr std::uint64_t front_of(std::uint64_t left) noexcept { return left >> front_shift & mask; }
   static constexpr std::uint64_t back_of(std::uint64_t left) noexcept { return left & mask; }
 
-  /// A quarter of what is left, so that both end at about one time, but no crumbs.
-  static std::uint64_t part_bytes(std::uint64_t left) noexcept {
-    constexpr std::uint64_t least = 32 * 1024, most = 256 * 1024;
-    const std::uint64_t bytes = back_of(left) - front_of(left);
-    if (bytes < 2 * least) return bytes;
-    return std::clamp(bytes / 4, least, most) / limits::cache_line_bytes * limits::cache_line_bytes;
+  /// Where a line begins; the last one may be short.
+  std::uint64_t at(std::uint64_t line) const noexcept { return std::min(line * limits::cache_line_bytes, total_); }
+
+  /// A third of what is left, so that both end at about one time, but no crumbs.
+  static std::uint64_t part_lines(std::uint64_t left) noexcept {
+    constexpr std::uint64_t least = 64 * 1024 / limits::cache_line_bytes, most = 16 * least;
+    const std::uint64_t lines = back_of(left) - front_of(left);
+    return lines < 2 * least ? lines : std::clamp(lines / 3, least, most);
+  }
+  /// What a lender takes that is to write all: few large parts, as a call costs up to 4 us besides its bytes.
+  static std::uint64_t large_part_lines(std::uint64_t left) noexcept {
+    constexpr std::uint64_t whole = 1024 * 1024 / limits::cache_line_bytes, few = 3 * whole;
+    const std::uint64_t lines = back_of(left) - front_of(left);
+    return lines <= whole ? lines : lines <= few ? lines / 2 : lines - lines / 8;
+  }
+  /// What is left when one has taken so many lines from an end.
+  static constexpr std::uint64_t taken(std::uint64_t left, std::uint64_t lines, bool front) noexcept {
+    return front ? left + (lines << front_shift) : left - lines;
+  }
+  /// Whether the lender takes from the front: where it is to write all, in every second post.  What it has written last
+  /// is in the second-level cache, and a copy of the same memory that begins there finds it.
+  bool lender_from_front(std::uint64_t left) const noexcept {
+    return makers_.load(std::memory_order_relaxed) == Makers::lender && (left >> job_shift & 1) != 0;
   }
 
-  /// The part [from, from + bytes) of the posted messages, one behind the other, as its copier sees it.
-  std::span<const Copy> cut(std::uint64_t from, std::uint64_t bytes, Copy (&part)[copies_max],
-                            bool for_lender) const noexcept {
+  /// The one copy in `part` as blocks from the last to the first.
+  static std::span<const Copy> from_the_end(Copy (&part)[copies_max]) noexcept {
+    constexpr std::size_t least = 512 * 1024;
+    const Copy whole = part[0];
+    const std::size_t block = std::max(least, (whole.bytes + copies_max - 1) / copies_max);
     std::size_t count = 0;
-    for (const Copy& copy : copies_) {
+    for (std::size_t end = whole.bytes; end > 0; ++count) {
+      const std::size_t begin = (end - 1) / block * block;
+      part[count] = {whole.here + begin, whole.there + begin, end - begin};
+      end = begin;
+    }
+    return {part, count};
+  }
+
+  struct Bytes {
+    std::uint64_t from, size;
+  };
+  Bytes bytes_of(std::uint64_t left, std::uint64_t lines, bool front) const noexcept {
+    const std::uint64_t first = front ? front_of(left) : back_of(left) - lines;
+    return {at(first), at(first + lines) - at(first)};
+  }
+
+  /// A part of the posted messages, one behind the other, as its copier sees it.
+  std::span<const Copy> cut(Bytes wanted, Copy (&part)[copies_max], bool for_lender) const noexcept {
+    auto [from, bytes] = wanted;
+    std::size_t count = 0;
+    for (const Copy& copy : std::span(copies_, count_)) {
       if (bytes == 0) break;
       if (from >= copy.bytes) {
         from -= copy.bytes;
@@ -163,6 +222,8 @@ class SharedCopy {
   alignas(limits::cache_line_bytes) std::atomic<std::uint64_t> left_{0};
   std::atomic<std::uint64_t> written_{0};
   std::atomic<Makers> makers_{Makers::both};
+  std::size_t count_ = 0;    // of copies_
+  std::uint64_t total_ = 0;  // their bytes
   alignas(limits::cache_line_bytes) Copy copies_[copies_max];
 };
 

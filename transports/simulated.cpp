@@ -48,11 +48,13 @@ class World::Link {
   struct Name {
     std::byte* target;
     std::size_t bytes;
+    std::size_t run;
   };
   struct Slot {
     std::vector<std::byte> room;
     std::size_t bytes = 0;
     Message message;
+    std::size_t run = 0;  // see MessageFlags
     std::uint64_t arrives_at = 0;
     std::uint64_t credited_at = 0;
   };
@@ -84,7 +86,9 @@ class World::Link {
     explicit Receiver(Link& link) noexcept : link_(link) {}
     const Message* peek() noexcept override { return link_.peek(); }
     void release() noexcept override { link_.release(); }
-    void land(std::byte* target, std::size_t bytes, int ahead) noexcept override { link_.land(target, bytes, ahead); }
+    void land(std::byte* target, std::size_t bytes, int ahead, std::size_t run) noexcept override {
+      link_.land({target, bytes, run}, ahead);
+    }
     int landings_wanted() const noexcept override { return link_.landings_wanted(); }
     std::size_t lands_from() const noexcept override {
       return link_.world_.options_.landings > 0 ? 1 : ReceiveEnd::never_lands;
@@ -135,7 +139,8 @@ class World::Link {
     ++world_.lends_;
     ++world_.lent_out_[from_];
     if (bytes > 0 && reply != nullptr && world_.strikes(Fault::drop_reply)) reply = slot(sent_).room.data();
-    publish({source, static_cast<std::uint32_t>(bytes), true, flags.raw, flags.offers_reply, reply, signature});
+    publish({source, static_cast<std::uint32_t>(bytes), true, flags.raw, flags.offers_reply, reply, signature},
+            flags.run);
     return true;
   }
 
@@ -153,9 +158,10 @@ class World::Link {
     return true;
   }
 
-  void publish(const Message& message) noexcept {
+  void publish(const Message& message, std::size_t run = 0) noexcept {
     Slot& next = slot(sent_);
     next.message = message;
+    next.run = run;
     ++world_.messages_;
     last_arrival_ = world_.arrival(last_arrival_);
     next.arrives_at = last_arrival_;
@@ -174,27 +180,38 @@ class World::Link {
 
   const Message* peek() noexcept {
     if (!arrived(received_)) return nullptr;
-    if (landed_ == 0) bring();
+    Message& message = slot(received_).message;
+    if (landed_ == 0 && ahead_bytes_ == 0) bring();
+    if (message.lent && ahead_bytes_ > 0 && message.bytes <= ahead_bytes_) message.data = ahead_;
     peeked_ = true;
-    return &slot(received_).message;
+    return &message;
   }
 
   bool arrived(std::uint64_t message) noexcept { return message < sent_ && slot(message).arrives_at <= world_.now_; }
 
   /// Names are kept in order; one out of order is a broken rule.
-  void land(std::byte* target, std::size_t bytes, int ahead) noexcept {
+  void land(const Name& name, int ahead) noexcept {
     names_.resize(std::min(names_.size(), static_cast<std::size_t>(ahead)));
     if (names_.size() < static_cast<std::size_t>(ahead)) return complain("named a place out of order");
-    names_.push_back({target, bytes});
+    names_.push_back(name);
   }
 
   int landings_wanted() noexcept {
-    if (landed_ > 0) return 0;
+    if (landed_ > 0 || ahead_bytes_ > 0) return 0;
     return static_cast<int>(world_.random_.below(static_cast<std::uint64_t>(world_.options_.landings) + 1));
   }
 
-  /// Stores every message that has arrived where it is named to go, as soon as that is allowed.
+  /// Stores every message that has arrived where it is named to go, as soon as that is allowed; of a run, some more.
   void bring() noexcept {
+    Slot& first = slot(received_);
+    const std::size_t run = names_.empty() ? 0 : std::min(names_[0].run, first.run);
+    if (run > first.bytes && first.bytes == names_[0].bytes && !first.message.raw && !first.message.offers_reply) {
+      ahead_bytes_ = first.bytes + world_.random_.below(run - first.bytes + 1);
+      ahead_ = names_[0].target;
+      std::memcpy(ahead_, first.message.data, ahead_bytes_);
+      ++world_.runs_;
+      return;
+    }
     for (const Name& name : names_) {
       const std::uint64_t index = received_ + static_cast<std::uint64_t>(landed_);
       if (!arrived(index)) return;
@@ -212,6 +229,9 @@ class World::Link {
     names_.clear();
     landed_ -= landed_ > 0 ? 1 : 0;
     Slot& first = slot(received_);
+    const std::size_t there = std::min(ahead_bytes_, first.bytes);
+    ahead_bytes_ -= there;
+    ahead_ += there;
     if (first.message.lent) {
       --world_.lent_out_[from_];
     } else {
@@ -239,8 +259,10 @@ class World::Link {
   std::uint64_t last_credit_ = 0;
   bool reserved_ = false;
   bool peeked_ = false;
-  std::vector<Name> names_;  // where the next messages should land
-  int landed_ = 0;           // messages from the oldest on that have landed
+  std::vector<Name> names_;      // where the next messages should land
+  int landed_ = 0;               // messages from the oldest on that have landed
+  std::size_t ahead_bytes_ = 0;  // of a run, from the oldest message on, that are there
+  std::byte* ahead_ = nullptr;   // and where
   bool lost_ = false;
   bool stale_credit_ = false;
 };

@@ -88,6 +88,8 @@ class World {
   /// Messages sent so far, of all links; of them, lends granted.
   std::uint64_t messages() const noexcept { return messages_; }
   std::uint64_t lends() const noexcept { return lends_; }
+  /// Runs of which more was brought than the first message.
+  std::uint64_t runs() const noexcept { return runs_; }
 
  private:
   class Link;
@@ -111,6 +113,7 @@ class World {
   std::vector<std::string> complaints_;
   std::uint64_t messages_ = 0;
   std::uint64_t lends_ = 0;
+  std::uint64_t runs_ = 0;
   std::uint64_t fault_count_ = 0;
 };
 

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "base/doorbell.h"
 #include "base/limits.h"
@@ -58,6 +59,7 @@ struct LentRange {
   std::uint32_t reply_region = 0;
   std::uint64_t offset = 0;
   std::uint64_t reply_offset = 0;
+  std::uint64_t run = 0;  // see MessageFlags
 };
 
 enum Kind : std::uint32_t {
@@ -130,6 +132,7 @@ struct Acknowledged {
   std::uint32_t here = 0;   // messages of the incoming link that this rank has released
   std::uint32_t there = 0;  // messages of the outgoing link that the peer has released, as its last message said
   bool lends = false;       // this rank lends by address, and does not know yet that all is released
+  bool wrote_all = false;   // and has written, since it asked the peer to write, all that the peer asked for
   Places places;
   std::byte* incoming_slots = nullptr;
   std::byte* outgoing_slots = nullptr;
@@ -161,6 +164,7 @@ class Sender final : public SendEnd {
 
   std::byte* reserve(std::size_t bytes) noexcept override {
     const bool small = bytes <= limits::inline_bytes;
+    if (run_left_ > 0) return ring_.head.headers[sent_ % limits::headers].payload;  // lent already
     // The message whose release makes room is the one that had the header before.
     const std::uint64_t past = sent_ + 1 - std::min<std::uint64_t>(sent_ + 1, limits::headers);
     const auto has_room = [&] {
@@ -182,6 +186,10 @@ class Sender final : public SendEnd {
 
   bool lend(const std::byte* source, std::byte* reply, std::size_t bytes, const Signature& signature,
             MessageFlags flags) noexcept override {
+    if (run_left_ > 0) {
+      run_left_ -= bytes;
+      return true;
+    }
     // What fits into the header is there already when the receiver looks; lent, it would be a miss more.
     if (peer_.lender == nullptr || bytes <= limits::inline_bytes) return false;
     LentRange range;
@@ -193,6 +201,9 @@ class Sender final : public SendEnd {
       kind |= by_address;
       range.offset = reinterpret_cast<std::uintptr_t>(source);
       range.reply_offset = reinterpret_cast<std::uintptr_t>(reply);
+      // Where ranks share cores, parts of a run on both would be better than one whole.
+      range.run = peer_.has_core ? std::max(flags.run, bytes) : bytes;
+      run_left_ = range.run - bytes;
       by_address_until_ = sent_ + 1;
       acknowledged_.lends = true;
     }
@@ -214,7 +225,10 @@ class Sender final : public SendEnd {
     return released_;
   }
   bool help() noexcept override {
-    if (!acknowledged_.lends || !ring_.head.shared_copy.write_part(*peer_.lender)) return false;
+    if (!acknowledged_.lends) return false;
+    const SharedCopy::Wrote wrote = ring_.head.shared_copy.write_part(*peer_.lender);
+    if (wrote == SharedCopy::Wrote::nothing) return false;
+    acknowledged_.wrote_all = wrote == SharedCopy::Wrote::last;
     ring(peer_.doorbell);
     return true;
   }
@@ -268,6 +282,7 @@ class Sender final : public SendEnd {
   std::uint64_t sent_;
   std::uint64_t released_;
   std::uint64_t by_address_until_ = 0;  // released() from which on nothing is lent by address
+  std::size_t run_left_ = 0;            // bytes of messages to come that the last one lent with its own
 };
 
 class Receiver final : public ReceiveEnd {
@@ -282,15 +297,17 @@ class Receiver final : public ReceiveEnd {
 
   const Message* peek() noexcept override {
     if (peeked_) return &message_;
+    if (run_left_ > 0) return next_lent();
     if (!arrived(received_)) return nullptr;
     tell_acquire(ring_.head.messages_key);
     return open(header_of(received_));
   }
 
-  void land(std::byte* target, std::size_t bytes, int ahead) noexcept override {
+  void land(std::byte* target, std::size_t bytes, int ahead = 0, std::size_t run = 0) noexcept override {
     if (ahead >= copies_max) return;
     landings_[ahead] = {target, 0, bytes};
     named_ = ahead + 1;
+    named_run_ = run;
   }
   int landings_wanted() const noexcept override { return read_ == 0 ? copies_max : 0; }
   std::size_t lands_from() const noexcept override {
@@ -299,8 +316,11 @@ class Receiver final : public ReceiveEnd {
 
   void release() noexcept override {
     peeked_ = false;
-    ++received_;
     named_ = 0;
+    named_run_ = 0;
+    if (run_left_ > message_.bytes) return pass_of_run();
+    run_left_ = landed_left_ = 0;
+    ++received_;
     if (read_ != 0) {
       if (++opened_ < read_) return;
       if (!give_back_copies()) (void)lost();
@@ -314,10 +334,17 @@ class Receiver final : public ReceiveEnd {
     ring(peer_.doorbell);
   }
 
+  /// Of what the lender is to write, reads a part, once there is nothing to be written here.
+  bool help() noexcept override {
+    if (shared_bytes_ == 0 || !acknowledged_.wrote_all) return false;
+    const std::uint64_t before = own_bytes_;
+    return (ring_.head.shared_copy.read_part(*peer_.lender, own_bytes_) || lost()) && own_bytes_ > before;
+  }
+
   void stop() noexcept override {
     if (shared_bytes_ == 0) return;
     SharedCopy& shared = ring_.head.shared_copy;
-    const std::uint64_t taken = shared.withdraw(shared_bytes_);
+    const std::uint64_t taken = shared.withdraw();
     for (int ms = 0; ms < limits::stop_timeout_ms && status().ok(); ++ms) {
       if (shared.outcome(taken) != SharedCopy::Outcome::unfinished) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -359,8 +386,13 @@ class Receiver final : public ReceiveEnd {
       const bool inside = message_.bytes <= limits::inline_bytes;
       message_.data = inside ? header.payload : slot(Spot::of(word));
       if (!inside && message_.bytes <= read_at_once_bytes_max) read_at_once(message_.data, message_.bytes);
-    } else if (!borrow(header, (word & by_address) != 0)) {
-      return nullptr;
+    } else {
+      LentRange range;
+      std::memcpy(&range, header.payload, sizeof range);
+      if ((word & by_address) != 0) return begin_run(range);
+      message_.data = peer_.lender->at(range.region, range.offset);
+      if (message_.offers_reply) message_.reply = peer_.lender->at(range.reply_region, range.reply_offset);
+      if (message_.data == nullptr && !lost()) return nullptr;
     }
     peeked_ = true;
     return &message_;
@@ -374,26 +406,43 @@ class Receiver final : public ReceiveEnd {
     return acknowledged_.outgoing_slots + (spot.slot - other_ring) * ring_.slot_bytes + spot.at;
   }
 
-  /// Finds what the message lends: mapped, or by address (read into the landing, and the reply written from there).
-  /// False: it is not all there yet, or the peer is lost.
-  bool borrow(const Header& header, bool addresses) noexcept {
-    LentRange range;
-    std::memcpy(&range, header.payload, sizeof range);
-    if (!addresses) {
-      message_.data = peer_.lender->at(range.region, range.offset);
-      if (message_.offers_reply) message_.reply = peer_.lender->at(range.reply_region, range.reply_offset);
-      return message_.data != nullptr || lost();
-    }
+  /// What a header lends by address: its message, and maybe those behind it, which have no headers then.
+  const Message* begin_run(const LentRange& range) noexcept {
+    run_there_ = range.offset;
+    run_reply_ = range.reply_offset;
+    run_bytes_ = message_.bytes;
+    run_left_ = range.run;
+    return next_lent();
+  }
+
+  /// The next message of what is lent by address (read into the landing, and the reply written from there).  Null: it
+  /// is not all there yet, or the peer is lost.
+  const Message* next_lent() noexcept {
+    message_.bytes = static_cast<std::uint32_t>(std::min(run_bytes_, run_left_));
     if (landing_ == nullptr) {
-      message_.data = reinterpret_cast<const std::byte*>(range.offset);
-      message_.reply = reinterpret_cast<std::byte*>(range.reply_offset);
-      return true;
+      message_.data = reinterpret_cast<const std::byte*>(run_there_);
+      message_.reply = reinterpret_cast<std::byte*>(run_reply_);
+    } else {
+      if (read_ == 0 && !read_copies() && !lost()) return nullptr;
+      if (shared_bytes_ > 0 && !finish_shared()) return nullptr;
+      message_.data = copies_[opened_].here;
+      if (message_.offers_reply) message_.reply = copies_[opened_].here;
     }
-    if (read_ == 0 && !read_copies()) return lost();
-    if (shared_bytes_ > 0 && !finish_shared()) return false;
-    message_.data = copies_[opened_].here;
-    if (message_.offers_reply) message_.reply = copies_[opened_].here;
-    return true;
+    peeked_ = true;
+    return &message_;
+  }
+
+  /// Goes on in what is lent by address.
+  void pass_of_run() noexcept {
+    run_there_ += message_.bytes;
+    run_left_ -= message_.bytes;
+    if (landed_left_ > message_.bytes) {
+      landed_left_ -= message_.bytes;
+      copies_[0].here += message_.bytes;
+    } else {
+      landed_left_ = 0;
+      read_ = opened_ = 0;
+    }
   }
 
   /// Returns when all messages that are named have come, or the sender, who lends one after another, has paused: what
@@ -405,27 +454,22 @@ class Receiver final : public ReceiveEnd {
     }
   }
 
-  /// Copies the message and those that have come after it, while they are lent by address, to where land() said, or
-  /// into the landing.  What waits for a reply is changed before it is stored, and raw elements still are to be.
+  /// Copies the message and those behind it: of a run, as many as are named; else those that have come, while they are
+  /// lent by address.  They go to where land() said, or into the landing.  What waits for a reply is changed before it
+  /// is stored, and raw elements still are to be.
   bool read_copies() noexcept {
     int rooms = 0;
-    std::size_t total = 0;
-    if (peer_.has_core) wait_for_lends();
-    while (read_ < copies_max && (read_ == 0 || arrived(received_ + read_))) {
-      const Header& header = header_of(received_ + read_);
-      if ((header.bytes_and_kind & by_address) == 0) break;
-      LentRange range;
-      std::memcpy(&range, header.payload, sizeof range);
-      const std::uint32_t word = header.bytes_and_kind;
-      const std::size_t bytes = word & bytes_mask;
-      const bool named = (word & (raw | offers_reply)) == 0 && read_ < named_ && landings_[read_].bytes == bytes;
-      // What is not named yet may be when its turn comes, and then needs no room.
-      if (!named && (rooms == rooms_max || (named_ > 0 && read_ > 0))) break;
-      copies_[read_] = {named ? landings_[read_].here : landing_ + rooms++ * limits::slot_bytes, range.offset, bytes};
-      replies_[read_] = (word & offers_reply) != 0 ? range.reply_offset : 0;
-      total += bytes;
-      ++read_;
+    std::size_t total = message_.bytes;
+    const bool stored_as_it_is = !message_.raw && !message_.offers_reply;
+    const bool named = stored_as_it_is && named_ > 0 && landings_[0].bytes == total;
+    const bool run = run_left_ > total;
+    if (named && run && named_run_ > total) {
+      total = landed_left_ = std::min({run_left_, named_run_, SharedCopy::bytes_max / total * total});
     }
+    copies_[0] = {named ? landings_[0].here : landing_ + rooms++ * limits::slot_bytes, run_there_, total};
+    replies_[0] = message_.offers_reply ? run_reply_ : 0;
+    read_ = 1;
+    if (!run) total = add_copies(total, rooms);
     const std::span copies(copies_, read_);
     // Where the peer borrows from here, too, both are busy, and lines that both write go to and fro between their
     // caches: each writes what it lends.
@@ -435,9 +479,34 @@ class Receiver final : public ReceiveEnd {
     SharedCopy& shared = ring_.head.shared_copy;
     shared.post(copies, crossing ? SharedCopy::Makers::lender : SharedCopy::Makers::both);
     ring(peer_.doorbell);
+    acknowledged_.wrote_all = false;
     shared_bytes_ = total;
     own_bytes_ = 0;
     return crossing || shared.read_parts(*peer_.lender, own_bytes_);
+  }
+
+  /// Adds what has come behind the first message to its copies, its rooms and its bytes, which it returns.
+  std::size_t add_copies(std::size_t total, int& rooms) noexcept {
+    if (peer_.has_core) wait_for_lends();
+    while (read_ < copies_max && arrived(received_ + read_)) {
+      const Header& header = header_of(received_ + read_);
+      const std::uint32_t word = header.bytes_and_kind;
+      const std::size_t bytes = word & bytes_mask;
+      LentRange range;
+      std::memcpy(&range, header.payload, sizeof range);
+      if ((word & by_address) == 0 || range.run > bytes) break;
+      const bool follows = rooms == 0 && total + bytes <= named_run_;
+      const bool named =
+          (word & (raw | offers_reply)) == 0 && (follows || (read_ < named_ && landings_[read_].bytes == bytes));
+      // What is not named yet may be when its turn comes, and then needs no room.
+      if (!named && (rooms == rooms_max || named_ > 0)) break;
+      std::byte* const place = follows ? landings_[0].here + total : landings_[read_].here;
+      copies_[read_] = {named ? place : landing_ + rooms++ * limits::slot_bytes, range.offset, bytes};
+      replies_[read_] = (word & offers_reply) != 0 ? range.reply_offset : 0;
+      total += bytes;
+      ++read_;
+    }
+    return total;
   }
 
   /// Whether what the lender took of the copies is there, too.
@@ -446,8 +515,10 @@ class Receiver final : public ReceiveEnd {
     const std::uint64_t taken = shared_bytes_ - own_bytes_;
     const SharedCopy::Outcome outcome = shared.outcome(taken);
     if (outcome == SharedCopy::Outcome::unfinished) return false;
-    shared_bytes_ = 0;
-    return outcome == SharedCopy::Outcome::finished || shared.read_rest(*peer_.lender, taken) || lost();
+    const std::uint64_t total = std::exchange(shared_bytes_, 0);
+    return outcome == SharedCopy::Outcome::finished ||
+           (shared.read_parts(*peer_.lender, own_bytes_) && shared.read_rest(*peer_.lender, total - own_bytes_)) ||
+           lost();
   }
 
   /// Writes the replies of the messages in the landing, which are done.
@@ -476,6 +547,13 @@ class Receiver final : public ReceiveEnd {
   std::uint32_t untold_slot_ = none;  // where such messages lie, if they do in one
   std::byte* const landing_;
   bool peeked_ = false;
+  // Of the header that lends the oldest message by address: where that lies and its reply goes, the bytes of each
+  // message but the last, and the bytes from it on; of these, those that go to copies_[0] as one.
+  std::uint64_t run_there_ = 0;
+  std::uint64_t run_reply_ = 0;
+  std::size_t run_bytes_ = 0;
+  std::size_t run_left_ = 0;
+  std::size_t landed_left_ = 0;
   int read_ = 0;                    // messages from the oldest on that are copied
   int opened_ = 0;                  // of these, how many are done
   std::uint64_t shared_bytes_ = 0;  // of a copy that the lender may still take part in
@@ -484,6 +562,7 @@ class Receiver final : public ReceiveEnd {
   Copy copies_[copies_max];
   Copy landings_[copies_max];  // as land() named them, for the `named_` oldest messages
   int named_ = 0;
+  std::size_t named_run_ = 0;
   std::uint64_t replies_[copies_max] = {};  // where each goes; 0: nowhere
 };
 

@@ -334,7 +334,7 @@ void Receiver::add_wakeups(Wakeups& wakeups) const noexcept {
   }
 }
 
-void Receiver::land(std::byte* target, std::size_t bytes, int ahead) noexcept {
+void Receiver::land(std::byte* target, std::size_t bytes, int ahead, std::size_t) noexcept {
   if (ahead > 0) return;
   landing_ = target;
   landing_bytes_ = bytes;

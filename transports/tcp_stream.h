@@ -180,7 +180,7 @@ class Receiver final : public ReceiveEnd {
   const Message* peek() noexcept override;
   void release() noexcept override;
   void poll() noexcept override;
-  void land(std::byte* target, std::size_t bytes, int ahead = 0) noexcept override;
+  void land(std::byte* target, std::size_t bytes, int ahead = 0, std::size_t run = 0) noexcept override;
   std::size_t lands_from() const noexcept override { return 0; }
   bool polled() const noexcept override { return true; }
   void add_wakeups(Wakeups& wakeups) const noexcept override;

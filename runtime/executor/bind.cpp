@@ -28,6 +28,18 @@ bool brings_only(const BoundStep& step, const BoundStrand& strand) noexcept {
   return receipts == 1;
 }
 
+/// Whether the step lends what stays as it is until the call's end, over links that carry nothing else of the strand's.
+bool lends_only(const BoundStep& step, const BoundStrand& strand) noexcept {
+  if (step.operation != Operation::lend || step.target || step.reads_raw || step.source.space != Space::in)
+    return false;
+  const auto sends_there = [&](const BoundStep& other) {
+    return std::ranges::any_of(other.to, [&](const Destination& to) {
+      return std::ranges::any_of(step.to, [&](const Destination& own) { return own.link == to.link; });
+    });
+  };
+  return std::ranges::none_of(strand.steps, [&](const BoundStep& o) { return &o != &step && sends_there(o); });
+}
+
 /// Whether its one operand may leave as it is, without a copy to the link's room.
 bool may_copy(const BoundStep& step) noexcept {
   const auto copies = [](const Destination& to) { return to.link->copies(); };
@@ -134,7 +146,11 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
       bound.steps.push_back(std::move(b));
     }
     note_uses(bound, links, strand.lane);
-    for (BoundStep& b : bound.steps) b.only_receipt = brings_only(b, bound);
+    for (BoundStep& b : bound.steps) {
+      b.only_receipt = brings_only(b, bound);
+      bound.lands = bound.lands || b.lands_from != ReceiveEnd::never_lands;
+      b.only_lend = lends_only(b, bound);
+    }
     for (SendEnd* sender : bound.senders) {
       ahead_bytes_max_ = std::min(ahead_bytes_max_, sender->ahead_bytes_max());
       if (sender->polled()) bound.polled_senders.push_back(sender);

@@ -48,6 +48,7 @@ Layout::Layout(const Shape& shape, std::uint64_t count, DataType type, const Cut
   const std::size_t passes = ceil_divide(fewest, stripes_) * stripes_;
   block_bytes_ = std::max(unit_bytes, in_units(ceil_divide(block_total, passes)));
   slice_bytes_ = in_units(ceil_divide(block_bytes_, slices_));
+  block_bytes_ = slice_bytes_ * static_cast<std::size_t>(slices_);  // all slices are alike, but for the last tile's
   tile_bytes_ = block_bytes_ * shape.blocks;
   tiles_ = std::max<std::uint64_t>(1, ceil_divide(total_bytes_, tile_bytes_));
   scratch_bytes_ = shape.scratch_blocks * block_bytes_ * stripes_;

@@ -3,6 +3,7 @@
 #define CATCH_CONFIG_MAIN
 #include "plan/layout.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -125,6 +126,38 @@ TEST_CASE("Segmented collectives cut every block alike") {
     CHECK(right);
     CHECK(at == block_bytes);
   });
+}
+
+TEST_CASE("A run is of pieces that follow each other in memory, all as long as the first but the last") {
+  std::uint64_t longer = 0;
+  for (const bool segmented : {false, true}) {
+    for_each_case(segmented, [&](Case c) {
+      for (const int stripes : {1, c.shape.stripes}) {
+        c.shape.stripes = stripes;
+        const Layout layout(c.shape, c.count, c.type, c.cut);
+        const Range range = in(segmented ? 2 : 0);
+        const Piece first = layout.piece(range, 0, 0);
+        const std::size_t run = layout.run(range, first);
+        bool right = run >= first.bytes;
+        if (run > first.bytes) {
+          ++longer;
+          std::size_t at = first.offset;
+          for (std::uint64_t i = 0; i < layout.tiles() * layout.slices(); ++i) {
+            const Piece piece = layout.piece(range, i / layout.slices(), static_cast<int>(i % layout.slices()));
+            const std::size_t left = run - (at - first.offset);
+            right = right && piece.bytes == std::min(first.bytes, left) && (left == 0 || piece.offset == at);
+            right = right && layout.run(range, piece) == left;
+            at += piece.bytes;
+          }
+          right = right && at == first.offset + run && run == layout.total_bytes();
+        }
+        INFO(c.count << " elements of type " << int(c.type) << ", " << c.shape.blocks << " blocks, slots of "
+                     << c.cut.slot_bytes << ", " << stripes << " stripes, segmented " << segmented);
+        REQUIRE(right);
+      }
+    });
+  }
+  CHECK(longer > 100);
 }
 
 TEST_CASE("Scratch blocks stay inside the scratch and have the sizes of the blocks they stand for") {

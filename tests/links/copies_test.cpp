@@ -229,6 +229,97 @@ TEST_CASE("Lent messages land where they are named, unless they wait for a reply
 
 namespace {
 
+/// A run of more messages than there are headers, the last one shorter, and what its borrower takes of it.
+struct RunScene : Scene {
+  static constexpr std::size_t messages = 200, last_bytes = 7, run = (messages - 1) * bytes + last_bytes;
+
+  RunScene() {
+    for (std::size_t i = 0; i < run; ++i) source[i] = static_cast<std::byte>(i / bytes + 1);
+    for (std::size_t i = 0; i < messages; ++i) {
+      const std::size_t some = i + 1 < messages ? bytes : last_bytes;
+      REQUIRE(sender.reserve(some) != nullptr);
+      REQUIRE(sender.lend(source.data() + i * bytes, nullptr, some, {}, {.run = run - i * bytes}));
+    }
+    CHECK(sender.sent() == 1);
+  }
+  /// Takes message `i`, which may lie anywhere or, if `placed`, lies where it belongs.
+  void take(std::size_t i, bool placed) {
+    const Message* const got = receiver.peek();
+    REQUIRE(got != nullptr);
+    CHECK(got->bytes == (i + 1 < messages ? bytes : last_bytes));
+    CHECK((got->data == target.data() + i * bytes) == placed);
+    CHECK(got->data[got->bytes - 1] == static_cast<std::byte>(i + 1));
+    CHECK(sender.released() == 0);
+    receiver.release();
+  }
+  /// The link goes on behind it.
+  void go_on() {
+    CHECK(receiver.peek() == nullptr);
+    CHECK(sender.released() == 1);
+    lend(0);
+    answer(0);
+    CHECK(answered(0));
+  }
+
+  std::vector<std::byte> source = std::vector<std::byte>(run);
+  std::vector<std::byte> target = std::vector<std::byte>(run);
+};
+
+}  // namespace
+
+TEST_CASE("A run is lent by one header, and copied at once to where all of it lands") {
+  RunScene scene;
+  scene.receiver.land(scene.target.data(), Scene::bytes, 0, RunScene::run);
+  for (std::size_t i = 0; i < RunScene::messages; ++i) {
+    scene.take(i, true);
+    CHECK(scene.kernel.reads == 1);
+    CHECK(scene.receiver.landings_wanted() == (i + 1 < RunScene::messages ? 0 : slots::copies_max));
+  }
+  CHECK(scene.target == scene.source);
+  scene.go_on();
+}
+
+TEST_CASE("A run of which some or nothing lands is copied as its messages are taken") {
+  for (const std::size_t named : {std::size_t{0}, 3 * Scene::bytes}) {
+    RunScene scene;
+    if (named > 0) scene.receiver.land(scene.target.data(), Scene::bytes, 0, named);
+    for (std::size_t i = 0; i < RunScene::messages; ++i) scene.take(i, i * Scene::bytes < named);
+    scene.go_on();
+  }
+}
+
+TEST_CASE("A run within a process is read where it is") {
+  RunScene scene;
+  slots::Receiver receiver{*scene.ring, scene.borrowing, scene.there};
+  for (std::size_t i = 0; i < RunScene::messages; ++i) {
+    REQUIRE(receiver.peek() != nullptr);
+    CHECK(receiver.peek()->data == scene.source.data() + i * Scene::bytes);
+    receiver.release();
+  }
+  CHECK(scene.kernel.reads == 0);
+  CHECK(scene.sender.released() == 1);
+}
+
+TEST_CASE("Where ranks share cores no message lends those behind it") {
+  Scene scene;
+  scene.lending.has_core = false;
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(scene.sender.reserve(Scene::bytes) != nullptr);
+    REQUIRE(scene.sender.lend(scene.message(i), nullptr, Scene::bytes, {}, {.run = (2 - i) * Scene::bytes}));
+  }
+  CHECK(scene.sender.sent() == 2);
+  std::vector<std::byte> target(2 * Scene::bytes);
+  scene.receiver.land(target.data(), Scene::bytes, 0, target.size());
+  for (int i = 0; i < 2; ++i) {  // together all the same
+    REQUIRE(scene.receiver.peek() != nullptr);
+    CHECK(scene.receiver.peek()->data == target.data() + i * Scene::bytes);
+    CHECK(scene.kernel.reads == 1);
+    scene.receiver.release();
+  }
+}
+
+namespace {
+
 /// A link from a lender to a borrower that asks for large messages, each of one value; both share their copies.
 struct SharedScene {
   static constexpr std::size_t bytes = 100'000;
@@ -304,6 +395,21 @@ TEST_CASE("Where both lend, each writes what it lends, all at once") {
   CHECK(scene.borrowers_kernel.reads == 0);
 }
 
+TEST_CASE("Where both lend, who has written its own reads what is left of the other's") {
+  SharedScene scene;
+  scene.there.lends = true;
+  scene.there.wrote_all = true;  // as it did before it asked
+  CHECK(scene.receiver.peek() == nullptr);
+  CHECK_FALSE(scene.receiver.help());
+  scene.there.wrote_all = true;
+  CHECK(scene.receiver.help());
+  CHECK(scene.borrowers_kernel.reads == 1);
+  CHECK(scene.sender.help());
+  scene.take_all();
+  CHECK(scene.lenders_kernel.writes == 1);
+  CHECK_FALSE(scene.receiver.help());
+}
+
 TEST_CASE("Where both lend little, each reads") {
   SharedScene scene;
   scene.there.lends = true;
@@ -352,6 +458,35 @@ TEST_CASE("A copy that is given up is written no more") {
   };
   (void)scene.receiver.peek();
   CHECK(scene.lenders_kernel.writes == 0);
+}
+
+TEST_CASE("A lender that is to write all leaves the last part to a borrower that has written its own") {
+  SharedScene scene;
+  constexpr std::size_t bytes = (std::size_t{6} << 20) + 5;
+  std::vector<std::byte> memory(bytes), target(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) memory[i] = static_cast<std::byte>(i * 2654435761u >> 24);
+  slots::SharedCopy& shared = scene.ring->shared_copy;
+  for (int round = 0; round < 4; ++round) {  // from either end, and the lender fails or not
+    std::fill(target.begin(), target.end(), std::byte{0});
+    const slots::Copy copy{target.data(), reinterpret_cast<std::uintptr_t>(memory.data()), bytes};
+    shared.post({&copy, 1}, slots::SharedCopy::Makers::lender);
+    scene.lenders_kernel.reachable = true;
+    CHECK(shared.write_part(scene.lenders_kernel) == slots::SharedCopy::Wrote::part);
+    std::uint64_t own = 0;
+    REQUIRE(shared.read_part(scene.borrowers_kernel, own));
+    CHECK(own > 0);
+    scene.lenders_kernel.reachable = round < 2;
+    while (shared.write_part(scene.lenders_kernel) == slots::SharedCopy::Wrote::part) {
+    }
+    if (round < 2) {
+      CHECK(shared.outcome(bytes - own) == slots::SharedCopy::Outcome::finished);
+    } else {
+      CHECK(shared.outcome(bytes - own) == slots::SharedCopy::Outcome::refused);
+      REQUIRE(shared.read_parts(scene.borrowers_kernel, own));
+      REQUIRE(shared.read_rest(scene.borrowers_kernel, bytes - own));
+    }
+    CHECK(std::memcmp(memory.data(), target.data(), bytes) == 0);
+  }
 }
 
 TEST_CASE("Two threads share copies of any size, and every byte comes") {
