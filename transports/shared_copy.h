@@ -78,10 +78,9 @@ class SharedCopy {
     do {
       lines = part_lines(left);
       if (lines == 0) return true;
-    } while (
-        !left_.compare_exchange_weak(left, taken(left, lines, !lender_from_front(left)), std::memory_order_acq_rel));
+    } while (!left_.compare_exchange_weak(left, left + (lines << front_shift), std::memory_order_acq_rel));
     Copy part[copies_max];
-    const Bytes bytes = bytes_of(left, lines, !lender_from_front(left));
+    const Bytes bytes = bytes_of(front_of(left), lines);
     own += bytes.size;
     return lender.read(cut(bytes, part, false));
   }
@@ -102,15 +101,14 @@ class SharedCopy {
   /// Reads what the lender took, `bytes` in all, and could not write.
   bool read_rest(Lender& lender, std::uint64_t bytes) noexcept {
     Copy part[copies_max];
-    const bool front = lender_from_front(left_.load(std::memory_order_relaxed));
-    return lender.read(cut({front ? 0 : total_ - bytes, bytes}, part, false));
+    return lender.read(cut({total_ - bytes, bytes}, part, false));
   }
   /// Leaves nothing to be taken.  Returns the bytes that the lender has taken.
   std::uint64_t withdraw() noexcept {
     std::uint64_t left = left_.load(std::memory_order_relaxed);
     while (!left_.compare_exchange_weak(left, left >> job_shift << job_shift, std::memory_order_acq_rel)) {
     }
-    return lender_from_front(left) ? at(front_of(left)) : total_ - at(back_of(left));
+    return total_ - at(back_of(left));
   }
 
   // ---- for the lender
@@ -123,19 +121,17 @@ class SharedCopy {
     const std::uint64_t lines = alone ? large_part_lines(left) : part_lines(left);
     if (lines == 0) return Wrote::nothing;
     const std::uint64_t written = written_.load(std::memory_order_relaxed);
-    const bool front = lender_from_front(left);
-    const std::uint64_t rest = taken(left, lines, front);
-    if (written == refused_mark || !left_.compare_exchange_strong(left, rest, std::memory_order_acq_rel)) {
+    if (written == refused_mark || !left_.compare_exchange_strong(left, left - lines, std::memory_order_acq_rel)) {
       return Wrote::nothing;
     }
     // From here to the store the post stays as it is.
     Copy part[copies_max];
-    const Bytes bytes = bytes_of(left, lines, front);
+    const Bytes bytes = bytes_of(back_of(left) - lines, lines);
     std::span<const Copy> copies = cut(bytes, part, true);
-    if (alone && !front && copies.size() == 1) copies = from_the_end(part);
+    if (alone && copies.size() == 1) copies = from_the_end(part);
     const bool done = lender.write(copies);
     written_.store(done ? written + bytes.size : refused_mark, std::memory_order_release);
-    return front_of(rest) == back_of(rest) ? Wrote::last : Wrote::part;
+    return front_of(left) == back_of(left) - lines ? Wrote::last : Wrote::part;
   }
 
  private:
@@ -163,17 +159,8 @@ class SharedCopy {
     const std::uint64_t lines = back_of(left) - front_of(left);
     return lines <= whole ? lines : lines <= few ? lines / 2 : lines - lines / 8;
   }
-  /// What is left when one has taken so many lines from an end.
-  static constexpr std::uint64_t taken(std::uint64_t left, std::uint64_t lines, bool front) noexcept {
-    return front ? left + (lines << front_shift) : left - lines;
-  }
-  /// Whether the lender takes from the front: where it is to write all, in every second post.  What it has written last
-  /// is in the second-level cache, and a copy of the same memory that begins there finds it.
-  bool lender_from_front(std::uint64_t left) const noexcept {
-    return makers_.load(std::memory_order_relaxed) == Makers::lender && (left >> job_shift & 1) != 0;
-  }
-
-  /// The one copy in `part` as blocks from the last to the first.
+  /// The one copy in `part` as blocks from the last to the first: what was copied last, from front to back or so, may
+  /// still be in the cache where that ended.
   static std::span<const Copy> from_the_end(Copy (&part)[copies_max]) noexcept {
     constexpr std::size_t least = 512 * 1024;
     const Copy whole = part[0];
@@ -190,8 +177,7 @@ class SharedCopy {
   struct Bytes {
     std::uint64_t from, size;
   };
-  Bytes bytes_of(std::uint64_t left, std::uint64_t lines, bool front) const noexcept {
-    const std::uint64_t first = front ? front_of(left) : back_of(left) - lines;
+  Bytes bytes_of(std::uint64_t first, std::uint64_t lines) const noexcept {
     return {at(first), at(first + lines) - at(first)};
   }
 

@@ -466,7 +466,7 @@ TEST_CASE("A lender that is to write all leaves the last part to a borrower that
   std::vector<std::byte> memory(bytes), target(bytes);
   for (std::size_t i = 0; i < bytes; ++i) memory[i] = static_cast<std::byte>(i * 2654435761u >> 24);
   slots::SharedCopy& shared = scene.ring->shared_copy;
-  for (int round = 0; round < 4; ++round) {  // from either end, and the lender fails or not
+  for (const bool reachable : {true, false}) {
     std::fill(target.begin(), target.end(), std::byte{0});
     const slots::Copy copy{target.data(), reinterpret_cast<std::uintptr_t>(memory.data()), bytes};
     shared.post({&copy, 1}, slots::SharedCopy::Makers::lender);
@@ -475,10 +475,10 @@ TEST_CASE("A lender that is to write all leaves the last part to a borrower that
     std::uint64_t own = 0;
     REQUIRE(shared.read_part(scene.borrowers_kernel, own));
     CHECK(own > 0);
-    scene.lenders_kernel.reachable = round < 2;
+    scene.lenders_kernel.reachable = reachable;
     while (shared.write_part(scene.lenders_kernel) == slots::SharedCopy::Wrote::part) {
     }
-    if (round < 2) {
+    if (reachable) {
       CHECK(shared.outcome(bytes - own) == slots::SharedCopy::Outcome::finished);
     } else {
       CHECK(shared.outcome(bytes - own) == slots::SharedCopy::Outcome::refused);
