@@ -98,7 +98,7 @@ class SharedCopy {
     if (written == refused_mark) return Outcome::refused;
     return written == bytes ? Outcome::finished : Outcome::unfinished;
   }
-  /// Reads what the lender took, `bytes` in all, and could not write.
+  /// Reads the last `bytes`: what the lender took and could not write, and what nobody took, as it takes no more.
   bool read_rest(Lender& lender, std::uint64_t bytes) noexcept {
     Copy part[copies_max];
     return lender.read(cut({total_ - bytes, bytes}, part, false));

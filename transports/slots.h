@@ -516,9 +516,7 @@ class Receiver final : public ReceiveEnd {
     const SharedCopy::Outcome outcome = shared.outcome(taken);
     if (outcome == SharedCopy::Outcome::unfinished) return false;
     const std::uint64_t total = std::exchange(shared_bytes_, 0);
-    return outcome == SharedCopy::Outcome::finished ||
-           (shared.read_parts(*peer_.lender, own_bytes_) && shared.read_rest(*peer_.lender, total - own_bytes_)) ||
-           lost();
+    return outcome == SharedCopy::Outcome::finished || shared.read_rest(*peer_.lender, total - own_bytes_) || lost();
   }
 
   /// Writes the replies of the messages in the landing, which are done.

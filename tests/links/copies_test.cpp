@@ -389,7 +389,9 @@ TEST_CASE("Where both lend, each writes what it lends, all at once") {
   SharedScene scene;
   scene.there.lends = true;
   for (int i = 0; i < 3; ++i) CHECK(scene.receiver.peek() == nullptr);
+  CHECK_FALSE(scene.here.wrote_all);
   CHECK(scene.sender.help());
+  CHECK(scene.here.wrote_all);
   scene.take_all();
   CHECK(scene.lenders_kernel.writes == 1);
   CHECK(scene.borrowers_kernel.reads == 0);
@@ -441,6 +443,44 @@ TEST_CASE("Where both lend, and one can't write, the other reads") {
   CHECK(scene.borrowers_kernel.reads == 1);
 }
 
+TEST_CASE("Where both lend a run, and one can't write its first part, the other reads all") {
+  SharedScene scene;
+  scene.there.lends = true;
+  CHECK(scene.receiver.peek() == nullptr);
+  CHECK(scene.sender.help());
+  scene.take_all();
+  constexpr std::size_t messages = 30, run = messages * SharedScene::bytes;
+  std::vector<std::byte> memory(run), target(run);
+  for (std::size_t i = 0; i < run; ++i) memory[i] = static_cast<std::byte>(i * 2654435761u >> 24);
+  for (std::size_t at = 0; at < run; at += SharedScene::bytes) {
+    REQUIRE(scene.sender.reserve(SharedScene::bytes) != nullptr);
+    REQUIRE(scene.sender.lend(memory.data() + at, nullptr, SharedScene::bytes, {}, {.run = run - at}));
+  }
+  scene.receiver.land(target.data(), SharedScene::bytes, 0, run);
+  CHECK(scene.receiver.peek() == nullptr);
+  scene.lenders_kernel.reachable = false;
+  CHECK(scene.sender.help());
+  CHECK_FALSE(scene.here.wrote_all);  // it took a part
+  for (std::size_t i = 0; i < messages; ++i) {
+    REQUIRE(scene.receiver.peek() != nullptr);
+    scene.receiver.release();
+  }
+  CHECK(std::memcmp(memory.data(), target.data(), run) == 0);
+}
+
+TEST_CASE("Who gives a copy up waits for what the lender has taken, and for no more") {
+  slots::SharedCopy shared;
+  CopyingLender lender;
+  std::vector<std::byte> memory(std::size_t{6} << 20), target(memory.size());
+  const slots::Copy copy{target.data(), reinterpret_cast<std::uintptr_t>(memory.data()), memory.size()};
+  shared.post({&copy, 1}, slots::SharedCopy::Makers::both);
+  CHECK(shared.write_part(lender) == slots::SharedCopy::Wrote::part);
+  const std::uint64_t taken = shared.withdraw();
+  CHECK(taken > 0);
+  CHECK(shared.outcome(taken) == slots::SharedCopy::Outcome::finished);
+  CHECK(shared.write_part(lender) == slots::SharedCopy::Wrote::nothing);
+}
+
 TEST_CASE("What is left to the lender and given up is written no more") {
   SharedScene scene;
   scene.there.lends = true;
@@ -482,7 +522,6 @@ TEST_CASE("A lender that is to write all leaves the last part to a borrower that
       CHECK(shared.outcome(bytes - own) == slots::SharedCopy::Outcome::finished);
     } else {
       CHECK(shared.outcome(bytes - own) == slots::SharedCopy::Outcome::refused);
-      REQUIRE(shared.read_parts(scene.borrowers_kernel, own));
       REQUIRE(shared.read_rest(scene.borrowers_kernel, bytes - own));
     }
     CHECK(std::memcmp(memory.data(), target.data(), bytes) == 0);
