@@ -179,9 +179,13 @@ std::string Chooser::settings(const Tuning& tuning) {
   return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
+bool Chooser::is_one_message(Algorithm algorithm, std::uint64_t bytes) const noexcept {
+  return algorithm == Algorithm::one_shot && !far_ && bytes <= one_shot_bytes_max();
+}
+
 plan::Cut Chooser::cut_of(Algorithm algorithm, std::uint64_t bytes) const noexcept {
   plan::Cut cut;
-  if (algorithm == Algorithm::one_shot && !far_ && bytes <= one_shot_bytes_max()) {
+  if (is_one_message(algorithm, bytes)) {
     cut.slice_bytes_min = limits::slot_bytes;  // all at once: slots change hands
   } else if (one_socket_ && carried_by_links_alone(algorithm)) {
     // The more one system call gives or takes, the less a byte costs.  Who forwards what came cuts it in two, so that
@@ -197,9 +201,8 @@ plan::Cut Chooser::cut_of(Algorithm algorithm, std::uint64_t bytes) const noexce
 
 Choice Chooser::use(CollectiveKind kind, Algorithm algorithm, std::uint64_t bytes, const char* reason) const noexcept {
   Choice choice{algorithm, cut_of(algorithm, bytes), reason};
-  const bool one_message = algorithm == Algorithm::one_shot && !far_ && bytes <= one_shot_bytes_max();
   const bool lends = ranks_ > 1 && bytes >= lending_bytes_min[ranks_ > 2] && allowed(kind, Algorithm::two_shot);
-  if (one_message && lends) choice.lending = Algorithm::two_shot;
+  if (is_one_message(algorithm, bytes) && lends) choice.lending = Algorithm::two_shot;
   return choice;
 }
 

@@ -36,8 +36,8 @@ class Chooser {
  public:
   /// Throws Error(invalid_usage) where NCCL_ALGO allows no algorithm for all that it speaks of, or one that cannot be
   /// deterministic where RONDO_DETERMINISTIC=1 asks for that.
-  /// `crowded`: this host has fewer CPUs than ranks; heeded where it is
-  /// the only host, as ranks of others may not know.  `tuning`: the rows of this communicator's shape.
+  /// `crowded`: this host has fewer CPUs than ranks; heeded where it is the only host, as ranks of others may not know.
+  /// `tuning`: the rows of this communicator's shape.
   Chooser(int ranks, int hosts, Reach reach, bool crowded, Tuning tuning = {});
   /// What ranks must agree on, in words: the variables above, and the digest of the whole table.
   static std::string settings(const Tuning& tuning);
@@ -50,6 +50,8 @@ class Chooser {
   static constexpr int kinds = 9;
   bool allowed(CollectiveKind kind, plan::Algorithm algorithm) const noexcept;
   std::uint64_t one_shot_bytes_max() const noexcept;
+  /// Through memory, in one hop and whole.
+  bool is_one_message(plan::Algorithm algorithm, std::uint64_t bytes) const noexcept;
   Choice use(CollectiveKind kind, plan::Algorithm algorithm, std::uint64_t bytes, const char* reason) const noexcept;
   plan::Cut cut_of(plan::Algorithm algorithm, std::uint64_t bytes) const noexcept;
   int ranks_;

@@ -83,8 +83,7 @@ class Layout {
   /// in the order in which they are walked, each as long but the last; else no more than the piece's.
   std::size_t run(const Range& range, const Piece& piece) const noexcept {
     const bool alone = segmented_ ? range.count == 1 : block_bytes_ == tile_bytes_;
-    const bool alike = block_bytes_ == slice_bytes_ * static_cast<std::size_t>(slices_);
-    if (!alone || !alike || stripes_ > 1 || range.space == Space::scratch) return piece.bytes;
+    if (!alone || stripes_ > 1 || range.space == Space::scratch) return piece.bytes;
     return (segmented_ ? (range.first + 1) * total_bytes_ : total_bytes_) - piece.offset;
   }
 
