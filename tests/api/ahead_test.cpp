@@ -4,8 +4,10 @@
 #include <catch2/catch.hpp>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "api_fixture.h"
+#include "base/limits.h"
 #include "queue.h"
 
 namespace {
@@ -34,10 +36,9 @@ class Held {
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
 
-  void call(int part, std::size_t count, int of = 0) {
-    const ncclResult_t result =
-        ncclAllReduce(data[part], data[part], count, ncclFloat, ncclSum, (*comms[of])[0], stream);
-    if (result != ncclSuccess) std::abort();
+  void call(int part, std::size_t count, int of = 0) { call(data[part], data[part], count, of); }
+  void call(const float* in, float* out, std::size_t count, int of = 0) {
+    if (ncclAllReduce(in, out, count, ncclFloat, ncclSum, (*comms[of])[0], stream) != ncclSuccess) std::abort();
   }
   void record() {
     rondoEvent_t event = nullptr;
@@ -79,6 +80,23 @@ TEST_CASE("what reads or writes what another call writes runs behind it") {
   CHECK(held.let() == "1 2 3 1");
 }
 
+TEST_CASE("out of place, it is what is written that counts") {
+  Held held;
+  const auto from_to = [&](int from, int to) { held.call(held.data[from], held.data[to], 8); };
+  SECTION("read by both") {
+    from_to(0, 1), from_to(0, 2);
+    CHECK(held.let() == "1 2");
+  }
+  SECTION("written, then read") {
+    from_to(0, 1), from_to(1, 2);
+    CHECK(held.let() == "1 1 1");
+  }
+  SECTION("read, then written") {
+    from_to(1, 2), from_to(0, 1);
+    CHECK(held.let() == "1 1 1");
+  }
+}
+
 TEST_CASE("other counts, other communicators and events are borders, and so many at most run at once") {
   SECTION("counts") {
     Held held;
@@ -102,6 +120,16 @@ TEST_CASE("other counts, other communicators and events are borders, and so many
             ncclSuccess);  // the fake runs it at once
     held.call(1, 8);
     CHECK(held.let() == "1 1 1 1");
+  }
+  SECTION("large ones") {
+    constexpr std::size_t most = rondo::limits::queued_ahead_bytes_max / sizeof(float);
+    for (const std::size_t count : {most, most + 1}) {
+      Held held;
+      std::vector<float> buffer(2 * count);
+      held.call(0, 8), held.call(1, 8);  // from here on such calls run together
+      held.call(buffer.data(), buffer.data(), count), held.call(&buffer[count], &buffer[count], count);
+      CHECK(held.let() == (count == most ? "1 2 2" : "1 2 1 1"));
+    }
   }
   SECTION("most") {
     Held held;
