@@ -165,7 +165,7 @@ bool Run::help() noexcept {
   if (short_) return false;
   for (std::size_t i = 0; i < mine_.size(); ++i) {
     const StrandState& s = strands_[i];
-    if (s.done || !s.strand->lends) continue;
+    if (s.done || (!s.strand->lends && !lent_)) continue;  // lent_: by a call that this one continues
     if (std::ranges::any_of(s.strand->senders, [](SendEnd* sender) { return sender->help(); })) return true;
   }
   for (std::size_t i = 0; i < mine_.size(); ++i) {

@@ -109,6 +109,28 @@ TEST_CASE("many messages of one group arrive in order, both ways, beside a colle
           }) == "");
 }
 
+TEST_CASE("a long message that its lender writes is followed by a short one") {
+  REQUIRE(with_ranks(2, [](int rank, ncclComm_t comm) {
+            const int other = 1 - rank;
+            for (const bool with_collective : {false, true}) {
+              std::vector<Numbers> given, got;
+              for (const std::size_t count : {500'000, 9, 70'000, 9}) {
+                given.push_back(message(rank, other, count));
+                got.emplace_back(count);
+              }
+              Numbers sum(7, 1);
+              expect_success(ncclGroupStart(), "group");
+              for (const Numbers& each : given) expect_success(send(each, other, comm), "send");
+              for (Numbers& each : got) expect_success(receive(each, other, comm), "receive");
+              if (with_collective) {
+                expect_success(ncclAllReduce(sum.data(), sum.data(), 7, ncclInt32, ncclSum, comm, nullptr), "sum");
+              }
+              expect_success(ncclGroupEnd(), "group");
+              for (const Numbers& each : got) must_hold(each, message(other, rank, each.size()), "message");
+            }
+          }) == "");
+}
+
 TEST_CASE("collectives of a group precede its messages, on one queue and on two") {
   for (const bool two_queues : {false, true}) {
     REQUIRE(with_ranks(2, [&](int rank, ncclComm_t comm) {
