@@ -369,23 +369,45 @@ bool Run::offers(SendEnd& link, const std::byte* source, const std::byte* reply,
   return a_.by_address || (link.can_lend(source, bytes) && (reply == nullptr || link.can_lend(reply, bytes)));
 }
 
+/// Whether what a step lends goes by way of the shelf.
+bool Run::shelves(const BoundStep& step, const std::byte* source, std::size_t bytes) const noexcept {
+  if (a_.shelf == nullptr || !a_.alone || a_.share != RunArguments::whole) return false;
+  if (!step.only_lend || step.to.size() < 2 || bytes > a_.shelf->room_bytes() || bytes <= limits::inline_bytes) {
+    return false;
+  }
+  return !std::ranges::all_of(step.to, [&](const Destination& to) { return to.link->can_lend(source, bytes); });
+}
+
 /// Offers the source range to every destination, or copies it where the offer is declined.
 bool Run::lend(StrandState& s, const BoundStep& step, const Piece& source, const Piece& target) noexcept {
   const std::size_t bytes = source.bytes * static_cast<std::size_t>(source.segments);
   for (const Destination& to : step.to) {
     if (to.link->reserve(bytes) == nullptr) return blocked(s, nullptr, to.link, to.peer);
   }
-  const std::byte* const from = base(step.source.space) + source.offset;
+  const std::byte* from = base(step.source.space) + source.offset;
   std::byte* const reply = step.target ? base(step.target.space) + target.offset : nullptr;
   const bool may_lend = a_.may_lend && source.segments == 1 && !step.finish;
   const bool raw = sends_raw(step);
   const bool may_send_from = source.segments == 1 && !step.finish && raw == step.reads_raw;
-  const std::size_t run = step.only_lend ? layout_->run(step.source, source) : 0;
+  std::size_t run = step.only_lend ? layout_->run(step.source, source) : 0;
+  const bool shelved = may_lend && shelves(step, from, bytes);
+  if (shelved) {
+    const SendEnd* borrowed = nullptr;
+    std::byte* const room = a_.shelf->next(borrowed);
+    if (room == nullptr) {
+      const auto to = std::ranges::find(step.to, borrowed, &Destination::link);
+      return to != step.to.end() ? blocked(s, nullptr, to->link, to->peer) : blocked(s, nullptr, nullptr, -1);
+    }
+    std::memcpy(room, from, bytes);
+    from = room;
+    run = 0;
+  }
   for (const Destination& to : step.to) {
     if (may_lend && offers(*to.link, from, reply, bytes) &&
         to.link->lend(from, reply, bytes, a_.signature, {step.reads_raw, reply != nullptr, run})) {
       lent_ = true;
       s.lent_until[to.index] = to.link->sent();
+      if (shelved) a_.shelf->lent(*to.link);
       continue;
     }
     if (may_send_from && to.link->send_from(from, bytes, a_.signature, {raw, reply != nullptr})) {
@@ -401,6 +423,7 @@ bool Run::lend(StrandState& s, const BoundStep& step, const Piece& source, const
     to.link->commit(bytes, a_.signature, {raw, reply != nullptr});
     if (reply != nullptr) s.replies.push_back({to.reverse, to.peer, reply, target});
   }
+  if (shelved) a_.shelf->pass();
   return next(s);
 }
 

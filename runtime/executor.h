@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "executor/shelf.h"
 #include "plan/layout.h"
 #include "plan/plan.h"
 #include "reducer.h"
@@ -138,6 +139,8 @@ struct RunArguments {
   bool followed = false;   // a call that continues comes next, and waits for what is lent here
   static constexpr int whole = -1;
   int share = whole;  // of the program's shares, where other runs of the same call walk the others
+  /// Where a copy of what is lent to several goes, if not all of them have mapped it; null: nowhere.  Used where alone.
+  Shelf* shelf = nullptr;
   /// Run in place of `program` where every rank can lend its buffers.  Each rank begins with the one or the other, as
   /// its own buffers are, and sees from the first message of every other rank, which differ in size, whether all began
   /// like it.  If not, all run `program`, and what was offered is given back unread.  Both must begin by a message from
@@ -245,6 +248,7 @@ class Run {
   bool sends_raw(const BoundStep& step) const noexcept;
   bool lend(StrandState& s, const BoundStep& step, const plan::Piece& source, const plan::Piece& target) noexcept;
   bool offers(SendEnd& link, const std::byte* source, const std::byte* reply, std::size_t bytes) const noexcept;
+  bool shelves(const BoundStep& step, const std::byte* source, std::size_t bytes) const noexcept;
   bool settle(StrandState& s, std::span<const Destination> to) noexcept;
   bool acquire(StrandState& s, const BoundStep* step) noexcept;
   void pass_ends_on(StrandState& s) noexcept;

@@ -28,6 +28,7 @@ inline constexpr std::size_t queued_calls_kept = 4096;           // of a queue: 
 inline constexpr std::size_t queued_ahead_bytes_max = 8 * 1024;  // of all-reduces of a queue that may run together
 inline constexpr std::size_t prepared_runs = 4;     // kinds and sizes of calls that a communicator keeps laid out
 inline constexpr int regions_max = 1024;            // ncclMemAlloc regions that can be lent at one time
+inline constexpr int shelf_rooms = 6;               // of slot_bytes each, of a communicator whose ranks share cores
 inline constexpr std::size_t regions_offered = 16;  // of them, offered to a peer before the first lend: the newest
 inline constexpr int memory_nodes_max = 1024;       // NUMA nodes, as many as Linux has; those beyond count for none
 inline constexpr int processors_max = 65536;

@@ -203,6 +203,8 @@ Choice Chooser::use(CollectiveKind kind, Algorithm algorithm, std::uint64_t byte
   Choice choice{algorithm, cut_of(algorithm, bytes), reason};
   const bool lends = ranks_ > 1 && bytes >= lending_bytes_min[ranks_ > 2] && allowed(kind, Algorithm::two_shot);
   if (is_one_message(algorithm, bytes) && lends) choice.lending = Algorithm::two_shot;
+  // Readers that share cores share what one copy has brought near; each with a core of its own has not been measured.
+  choice.shelf = crowded_ && ranks_ > 2 && kind == CollectiveKind::broadcast && algorithm == Algorithm::direct;
   return choice;
 }
 

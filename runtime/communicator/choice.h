@@ -28,6 +28,8 @@ struct Choice {
   std::string_view reason;  // for the log
   /// The one to run where every rank can lend its buffers; none: `algorithm` there, too.
   std::optional<plan::Algorithm> lending = {};
+  /// What a rank lends to several is copied once to memory that all map (executor/shelf.h), if it is not in such.
+  bool shelf = false;
 };
 
 /// What the user asked for (NCCL_ALGO, RONDO_DETERMINISTIC, RONDO_TUNE_FILE), read once per communicator; the same on

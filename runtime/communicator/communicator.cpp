@@ -254,9 +254,20 @@ void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::spa
                  static_cast<std::uint8_t>(call.root)};
   a.may_lend = call.op != Operator::premul_sum;
   a.by_address = call.kind != CollectiveKind::all_reduce || ranks() <= 2 || !host_.crowded();
+  a.shelf = blueprint.shelf && call.root == rank() ? &shelf() : nullptr;
   prepared.run.prepare();
   prepared.call = call;
   prepared.laid_out = true;
+}
+
+Shelf& CommunicatorImpl::shelf() {
+  if (shelf_ == nullptr) {
+    constexpr std::size_t bytes = limits::shelf_rooms * limits::slot_bytes;
+    shelf_memory_.reset(static_cast<std::byte*>(memory_alloc(bytes)));
+    shelf_ = std::make_unique<Shelf>(shelf_memory_.get(), limits::slot_bytes, limits::shelf_rooms,
+                                     static_cast<std::size_t>(ranks()) - 1);
+  }
+  return *shelf_;
 }
 
 Alternative CommunicatorImpl::alternative(Blueprint blueprint, const Call& call, std::span<const int> together) {
@@ -303,6 +314,7 @@ CommunicatorImpl::Blueprint CommunicatorImpl::choose(const Call& call) const {
   if (striped) blueprint.stripes = std::max(1, lanes_.lanes / blueprint.schedule->lanes);
   blueprint.key = {call.kind, static_cast<int>(choice.algorithm), call.root, blueprint.stripes};
   blueprint.cut = choice.cut;
+  blueprint.shelf = choice.shelf;
   if (blueprint.schedule->lanes > 1 && lanes_.lanes == 1) {
     blueprint.cut.slot_bytes = std::min(blueprint.cut.slot_bytes, limits::second_slot_bytes);
   }

@@ -26,6 +26,7 @@
 #include "communicator/prepared.h"
 #include "control/fork_guard.h"
 #include "executor.h"
+#include "memory.h"
 #include "plan/plan.h"
 
 namespace rondo {
@@ -166,6 +167,7 @@ class CommunicatorImpl final : public Communicator {
     plan::Cut cut;
     const plan::Schedule* lending = nullptr;  // the one to run where all ranks can lend, if another; of the same links
     int stripes = 1;
+    bool shelf = false;  // see Choice
   };
 
   /// Of the larger of a rank's buffers.
@@ -174,6 +176,15 @@ class CommunicatorImpl final : public Communicator {
   plan::Plan draw(const Blueprint& blueprint, const Call& call) const;
   const Program& bind(const Blueprint& blueprint, const Call& call, std::span<const int> together);
   Alternative alternative(Blueprint blueprint, const Call& call, std::span<const int> together);
+  /// Made at first use.
+  Shelf& shelf();
+
+  /// A forked child leaves it: it is its parent's.
+  struct FreeMemory {
+    void operator()(std::byte* memory) const noexcept {
+      if (!control::ForkGuard::forked()) memory_free(memory);
+    }
+  };
 
   const Reducer& reducer_;
   const plan::Topology topology_;
@@ -182,6 +193,7 @@ class CommunicatorImpl final : public Communicator {
   const Chooser chooser_;
   const std::string transports_;  // in words
   const LanePolicy lanes_;
+  std::unique_ptr<std::byte, FreeMemory> shelf_memory_;  // peers map it
   Peers peers_;
   const std::size_t group_bytes_;  // RONDO_GROUP_BYTES
   const std::chrono::nanoseconds patience_;
@@ -195,6 +207,7 @@ class CommunicatorImpl final : public Communicator {
   RecentRuns recent_;                               // of collectives alone
   std::map<ProgramKey, std::unique_ptr<Program>> programs_;
   std::unique_ptr<LaneHelpers> lane_helpers_;
+  std::unique_ptr<Shelf> shelf_;
   std::uint64_t steps_walked_ = 0;
   std::optional<std::size_t> bundle_bytes_max_;
   std::uint32_t collectives_ = 0;                                                                  // begun

@@ -36,6 +36,7 @@ inline Scene random_scene(const rondo::plan::Schedule& schedule, std::uint64_t s
     call.stripes = static_cast<int>(1 + random.below(4));
     call.shares = static_cast<int>(1 + random.below(4));
   }
+  call.shelf = static_cast<int>(random.below(4));
   scene.calls.push_back(call);
   scene.links.seed = random.next();
   scene.links.lending = static_cast<Lending>(random.below(3));

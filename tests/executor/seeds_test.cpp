@@ -82,6 +82,28 @@ TEST_CASE("All ranks lend or all copy, however each begins") {
   CHECK(lends > played);
 }
 
+TEST_CASE("What lies on a shelf is what its borrowers read, however late") {
+  using namespace rondo::plan;
+  std::uint64_t lends = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    rondo::simulated::Random random(seed);
+    Scene scene = plain_scene(*find(rondo::CollectiveKind::broadcast, Algorithm::direct), 3, 20'011);
+    scene.ranks += static_cast<int>(random.below(4));
+    scene.seed = random.next();
+    scene.links.seed = random.next();
+    scene.links.lending = rondo::simulated::Lending::mixed;  // some of it copied
+    scene.calls[0].root = static_cast<int>(random.below(scene.ranks));
+    scene.calls[0].cut = {1024, 2, 64};
+    scene.calls[0].in_place = random.percent(50);
+    scene.calls[0].stripes = static_cast<int>(1 + random.below(3));
+    scene.calls[0].shelf = static_cast<int>(1 + random.below(6));
+    const Outcome outcome = play(scene);
+    lends += outcome.lends;
+    if (!outcome.ok()) FAIL_CHECK("seed " << seed << ": " << describe(scene) << ": " << outcome.wrong);
+  }
+  CHECK(lends > 1000);
+}
+
 TEST_CASE("Every schedule gives exact results for every small count and number of ranks") {
   for (const rondo::plan::Schedule& schedule : rondo::plan::schedules()) {
     for (int ranks = 1; ranks <= 9; ++ranks) {

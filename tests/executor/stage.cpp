@@ -36,6 +36,8 @@ struct Part {
   Buffers buffers;
   std::unique_ptr<rondo::Program> program, lending;
   rondo::plan::Layout layout;
+  std::vector<std::byte> shelf_memory;
+  std::unique_ptr<rondo::Shelf> shelf;
   std::vector<std::unique_ptr<rondo::Run>> runs;  // one a share
   std::vector<Ending> run_endings;
   Ending ending;  // of all
@@ -132,6 +134,13 @@ class Play {
     a.may_lend = call.op != Operator::premul_sum;
     a.by_address = call.by_address;
     a.alone = scene_.calls.size() == 1;
+    if (call.shelf > 0) {
+      const std::size_t room_bytes = call.cut.slot_bytes;
+      part->shelf_memory.resize(static_cast<std::size_t>(call.shelf) * room_bytes);
+      part->shelf = std::make_unique<rondo::Shelf>(part->shelf_memory.data(), room_bytes, call.shelf,
+                                                   static_cast<std::size_t>(scene_.ranks));
+      a.shelf = part->shelf.get();
+    }
     part->run_endings.resize(static_cast<std::size_t>(call.shares));
     for (int share = 0; share < call.shares; ++share) {
       a.share = call.shares == 1 ? rondo::RunArguments::whole : share;
@@ -309,7 +318,7 @@ std::string describe(const Scene& scene) {
             std::string(scene.hosts.empty() ? "" : ", several hosts") + ", slots of " +
             std::to_string(call.cut.slot_bytes) + ", up to " + std::to_string(call.cut.slices_max) +
             " slices of at least " + std::to_string(call.cut.slice_bytes_min) + ", " + std::to_string(call.stripes) +
-            " stripes in " + std::to_string(call.shares) + " shares";
+            " stripes in " + std::to_string(call.shares) + " shares, a shelf of " + std::to_string(call.shelf);
   }
   return text;
 }

@@ -36,6 +36,7 @@ struct Call {
   bool by_address = true;
   int stripes = 1;  // on lanes of their own
   int shares = 1;   // runs that walk the call's strands
+  int shelf = 0;    // rooms of each rank's shelf
 };
 
 struct Scene {

@@ -106,6 +106,18 @@ TEST_CASE("What a table names is cut, and lent where all ranks lend, as where th
   CHECK(same(two_shot, Chooser(4, 1, Reach::near, true), 16 << 20));
 }
 
+TEST_CASE("What a root lends to several is copied once where ranks of one host share cores, and nowhere else") {
+  const auto shelf = [](const Chooser& chooser, CollectiveKind kind) { return chooser.choose(kind, 1 << 20).shelf; };
+  CHECK(shelf(Chooser(3, 1, Reach::near, true), CollectiveKind::broadcast));
+  CHECK_FALSE(shelf(Chooser(3, 1, Reach::near, false), CollectiveKind::broadcast));
+  CHECK_FALSE(shelf(Chooser(2, 1, Reach::near, true), CollectiveKind::broadcast));
+  CHECK_FALSE(shelf(Chooser(4, 2, Reach::far, true), CollectiveKind::broadcast));
+  CHECK_FALSE(shelf(Chooser(4, 1, Reach::one_socket, true), CollectiveKind::broadcast));
+  CHECK_FALSE(shelf(Chooser(4, 1, Reach::near, true), CollectiveKind::all_gather));
+  const Setting algo("NCCL_ALGO", "broadcast:chain");
+  CHECK_FALSE(shelf(Chooser(4, 1, Reach::near, true), CollectiveKind::broadcast));
+}
+
 TEST_CASE("NCCL_ALGO: what is asked for and can't be is an error, also beside what can; what is excluded is not used") {
   const auto refused = [](const char* list) -> std::string {
     const Setting algo("NCCL_ALGO", list);
