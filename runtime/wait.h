@@ -1,8 +1,9 @@
-// How to wait: callers spin if there are cores for it, else yield; after about a millisecond they sleep on the
-// process's doorbell, and on the sockets of what they wait for.  Who spins yields, too, once an answer is late: the
-// kernel may have put the one waited for on this very core, beside other work, and it is then not heard of before the
-// sleep.  Queue workers look for as long as it takes to sleep and to be woken, and then sleep: computation may want the
-// core.  They do not yield it: the kernel then lets others have it for milliseconds.
+// How to wait: callers spin if there are cores for it, else yield, or look on for as long as has proved worth it before
+// they do; after about a millisecond they sleep on the process's doorbell, and on the sockets of what they wait for.
+// Who spins yields, too, once an answer is late: the kernel may have put the one waited for on this very core, beside
+// other work, and it is then not heard of before the sleep.  Queue workers look for as long as it takes to sleep and to
+// be woken, and then sleep: computation may want the core.  They do not yield it: the kernel then lets others have it
+// for milliseconds.
 #pragma once
 
 #include <sched.h>
@@ -27,6 +28,49 @@ inline void pause_cpu() noexcept {
 
 enum class WaitStyle : std::uint8_t { spin, yield, polite };
 
+/// Whether one who shares its core with other ranks looks on for a while before it yields.  It should as long as those
+/// that it waits for run on other cores at the same time: their answer takes less than to give the core away and get it
+/// back.  Learnt from wait to wait: what was mostly in vain is tried ever more rarely.  After many waits in a row it
+/// yields all the same: other ranks of the core need not wait until the kernel takes it.
+class LookingOn {
+ public:
+  /// At the beginning of a wait: whether to look on in this one.
+  bool worth_it() noexcept {
+    if (pass_over_ > 0) {
+      --pass_over_;
+      return false;
+    }
+    return ++in_a_row_ <= in_a_row_max;
+  }
+  /// An answer came meanwhile.
+  void paid() noexcept {
+    trust_ = std::min(trust_ + 1, trust_max);
+    if (trust_ == trust_max) pass_over_next_ = pass_over_min;
+  }
+  /// None came.
+  void in_vain() noexcept {
+    trust_ -= vain_costs;
+    if (trust_ >= 0) return;
+    trust_ = 0;
+    pass_over_ = pass_over_next_;
+    pass_over_next_ = std::min(2 * pass_over_next_, pass_over_max);
+  }
+  void yielded() noexcept { in_a_row_ = 0; }
+
+  static constexpr unsigned looks = 200;    // in a wait, 1.5 us or so
+  static constexpr int in_a_row_max = 256;  // waits
+  static constexpr int vain_costs = 2;      // waits that paid: two in three must
+  static constexpr int pass_over_min = 16;  // waits
+  static constexpr int pass_over_max = 4096;
+
+ private:
+  static constexpr int trust_max = 8;
+  int trust_ = 0;
+  int pass_over_ = 0;  // waits to come
+  int pass_over_next_ = pass_over_min;
+  int in_a_row_ = 0;
+};
+
 class Waiter {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,6 +79,8 @@ class Waiter {
 
   /// Something moved: the wait that was going on is over.
   void moved() noexcept {
+    if (looks_on_) looking_on_.paid();
+    looks_on_ = false;
     turns_ = 0;
     timing_ = slept_ = gave_way_ = false;
   }
@@ -65,6 +111,7 @@ class Waiter {
         give_way();
       }
     } else if (style_ == WaitStyle::yield && !slept_) {
+      if (sleep_ != Sleep::on_sockets && look_on()) return true;
       sched_yield();
     } else if (style_ == WaitStyle::polite && sleep_ != Sleep::on_sockets && turns_ % looks_per_clock_polite != 0 &&
                !slept_) {
@@ -123,6 +170,16 @@ class Waiter {
     gave_way_ = true;
   }
 
+  /// Whether to look again before yielding.
+  bool look_on() noexcept {
+    if (turns_ == 1) looks_on_ = looking_on_.worth_it();
+    if (looks_on_ && turns_ < LookingOn::looks) return true;
+    if (looks_on_) looking_on_.in_vain();
+    looks_on_ = false;
+    looking_on_.yielded();
+    return false;
+  }
+
   std::chrono::nanoseconds awake_for() const noexcept {
     if (style_ == WaitStyle::polite) return polite_for;
     return sleep_ == Sleep::on_sockets ? spin_on_sockets_for : spin_for;
@@ -140,6 +197,7 @@ class Waiter {
   static constexpr int nap_us = 100;
   static constexpr int look_up_us = 50'000;
   static inline thread_local Manners manners_{};
+  static inline thread_local LookingOn looking_on_{};
   WaitStyle style_;
   Doorbell& doorbell_;
   std::chrono::nanoseconds patience_;
@@ -147,6 +205,7 @@ class Waiter {
   bool timing_ = false;
   bool slept_ = false;
   bool gave_way_ = false;
+  bool looks_on_ = false;
   Sleep sleep_ = Sleep::until_rung;
   Clock::time_point began_;
 };

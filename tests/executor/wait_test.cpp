@@ -26,13 +26,24 @@ extern "C" int sched_yield() noexcept {
 
 namespace {
 
-/// One wait of so many turns, in vain; how often it yielded.
+/// A turn in which nothing came.
+void one_turn(Waiter& waiter) {
+  waiter.turn([] { return false; }, [](Wakeups&) {});
+}
+
+/// One wait of so many turns; how often it yielded.  What it waited for comes as the next wait begins.
 int yields_in(Waiter& waiter, int turns) {
   const int before = yields;
   waiter.moved();
-  const auto nothing = [] { return false; };
-  for (int i = 0; i < turns; ++i) waiter.turn(nothing, [](Wakeups&) {});
+  for (int i = 0; i < turns; ++i) one_turn(waiter);
   return yields - before;
+}
+
+/// Of several waits, each of one turn.
+int yields_in_waits(Waiter& waiter, int waits) {
+  int all = 0;
+  for (int i = 0; i < waits; ++i) all += yields_in(waiter, 1);
+  return all;
 }
 
 /// What a thread has learnt is its own: one for each case.
@@ -79,12 +90,55 @@ TEST_CASE("Who spins keeps its core where other work would take it, for a while"
   });
 }
 
-TEST_CASE("Where cores are short every turn yields; a worker never does") {
+TEST_CASE("Where cores are short who waits looks on before it yields, as long as that pays; a worker never yields") {
   Doorbell doorbell = Doorbell::create();
-  Waiter waiter(WaitStyle::yield, doorbell, 1s);
-  CHECK(yields_in(waiter, 20) == 20);
+  on_a_thread([&] {
+    Waiter waiter(WaitStyle::yield, doorbell, 1s);
+    CHECK(yields_in(waiter, LookingOn::looks - 1) == 0);  // an answer came: the next wait begins
+    CHECK(yields_in(waiter, LookingOn::looks + 19) == 20);
+    // That was in vain, and so the next waits yield at once.
+    CHECK(yields_in_waits(waiter, LookingOn::pass_over_min) == LookingOn::pass_over_min);
+    CHECK(yields_in(waiter, LookingOn::looks - 1) == 0);
+  });
+  on_a_thread([&] {
+    Waiter waiter(WaitStyle::yield, doorbell, 1s);
+    waiter.sleep_as(Waiter::Sleep::on_sockets);
+    CHECK(yields_in(waiter, 20) == 20);  // there each look is a system call
+  });
   Waiter worker(WaitStyle::polite, doorbell, 1s);
   CHECK(yields_in(worker, 15) == 0);
+}
+
+TEST_CASE("What is in vain is tried ever more rarely, and soon again once it has paid") {
+  Doorbell doorbell = Doorbell::create();
+  on_a_thread([&] {
+    Waiter waiter(WaitStyle::yield, doorbell, 1s);
+    int tries = 0;
+    for (int i = 0; i < 2 * LookingOn::pass_over_max; ++i) {
+      if (yields_in(waiter, 1) != 0) continue;
+      for (unsigned turn = 1; turn < LookingOn::looks; ++turn) one_turn(waiter);
+      ++tries;
+    }
+    CHECK(tries >= 5);
+    CHECK(tries <= 10);
+    int passed_over = 0;
+    while (passed_over <= LookingOn::pass_over_max && yields_in(waiter, 1) != 0) ++passed_over;
+    CHECK(passed_over <= LookingOn::pass_over_max);
+    CHECK(yields_in_waits(waiter, 20) == 0);  // all paid
+    for (int i = 0; i < 20 && yields_in(waiter, 1) == 0; ++i) {
+      for (unsigned turn = 1; turn < LookingOn::looks; ++turn) one_turn(waiter);
+    }
+    CHECK(yields_in_waits(waiter, LookingOn::pass_over_min) == LookingOn::pass_over_min - 1);
+  });
+}
+
+TEST_CASE("Who looks on yields now and then all the same: others have its core, too") {
+  Doorbell doorbell = Doorbell::create();
+  on_a_thread([&] {
+    Waiter waiter(WaitStyle::yield, doorbell, 1s);
+    CHECK(yields_in_waits(waiter, LookingOn::in_a_row_max) == 0);
+    CHECK(yields_in_waits(waiter, LookingOn::in_a_row_max + 1) == 1);
+  });
 }
 
 }  // namespace
