@@ -229,10 +229,11 @@ void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::spa
   while (prepared.others.size() < others) prepared.others.push_back(std::make_unique<Run>());
   const Blueprint blueprint = choose(call);
   if (blueprint.schedule != nullptr && log::enabled(log::Subsystem::tuning)) {
-    log::info(log::Subsystem::tuning, std::string(plan::name(call.kind)) + " of " + std::to_string(bytes_of(call)) +
-                                          " bytes: " + std::string(plan::name(blueprint.schedule->algorithm)) + " (" +
-                                          std::string(blueprint.reason) + ")" +
-                                          (blueprint.stripes > 1 ? " in " + plural(blueprint.stripes, "stripe") : ""));
+    log::info(log::Subsystem::tuning,
+              std::string(plan::name(call.kind)) + " of " + std::to_string(bytes_of(call)) + " bytes: " +
+                  std::string(plan::name(blueprint.schedule->algorithm)) + " (" + std::string(blueprint.reason) + ")" +
+                  (blueprint.stripes > 1 ? " in " + plural(blueprint.stripes, "stripe") : "") +
+                  ", messages of at most " + std::to_string(blueprint.cut.slot_bytes / 1024) + " KiB");
   }
   const Program& program = bind(blueprint, call, together);
   RunArguments& a = prepared.run.arguments();
