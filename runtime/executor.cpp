@@ -338,13 +338,14 @@ bool Run::advance(StrandState& s) noexcept {
     if (room == nullptr) return blocked(s, nullptr, to.link, to.peer);
     if (!copies) add_target(targets++, room, shape.bytes);
   }
+  const bool answers_from_target = step.copies_reply && target.segments == 1;
   if (step.reply) {
     for (const Operand& operand : step.operands) {
       if (operand.link == nullptr) continue;
       const Message& message = *operand.link->peek();
       std::byte* const room = message.lent ? message.reply : operand.reverse->reserve(bytes);
       if (room == nullptr) return blocked(s, nullptr, operand.reverse, operand.peer);
-      add_target(targets++, room, shape.bytes);
+      if (message.lent || !answers_from_target) add_target(targets++, room, shape.bytes);
     }
   }
   if (targets > 0) reduce(step, targets, shape);
@@ -359,7 +360,12 @@ bool Run::advance(StrandState& s) noexcept {
     if (operand.link == nullptr) continue;
     const bool answers = step.reply && !operand.link->peek()->lent;
     operand.link->release();
-    if (answers) operand.reverse->commit(bytes, a_.signature, {});  // behind the release, so that it tells of it
+    if (!answers) continue;  // else behind the release, so that it tells of it
+    if (answers_from_target) {
+      operand.reverse->send_copy(base(step.target.space) + target.offset, bytes, a_.signature, {});
+    } else {
+      operand.reverse->commit(bytes, a_.signature, {});
+    }
   }
   return next(s);
 }

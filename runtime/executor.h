@@ -56,9 +56,10 @@ struct BoundStep {
   plan::Operation operation{};
   bool finish = false;
   bool reply = false;
-  bool reads_raw = false;   // the source range is `in` of a collective that reduces
-  bool copies = false;      // what it sends may leave from where its one operand is
-  bool same_piece = false;  // the target's blocks are the source's, of `in` and `out`: one piece serves both
+  bool reads_raw = false;     // the source range is `in` of a collective that reduces
+  bool copies = false;        // what it sends may leave from where its one operand is
+  bool copies_reply = false;  // its answers may leave from where the result is stored
+  bool same_piece = false;    // the target's blocks are the source's, of `in` and `out`: one piece serves both
   std::size_t lands_from = ReceiveEnd::never_lands;  // bytes from which on its one message may arrive in the target
   bool only_receipt = false;                         // and its link brings this strand nothing else
   bool only_lend = false;  // of `in` as it is, to links to which this strand sends nothing else

@@ -47,6 +47,12 @@ bool may_copy(const BoundStep& step) noexcept {
          std::all_of(step.to.begin(), step.to.end(), copies);
 }
 
+/// Whether its answers may leave from where the result is stored.
+bool may_copy_reply(const BoundStep& step) noexcept {
+  const auto copies = [](const Operand& from) { return from.link == nullptr || from.reverse->copies(); };
+  return step.reply && step.finish && step.target.space == Space::out && std::ranges::all_of(step.operands, copies);
+}
+
 template <typename T>
 void add_distinct(std::vector<T*>& list, T& item) {
   if (std::find(list.begin(), list.end(), &item) == list.end()) list.push_back(&item);
@@ -141,6 +147,7 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
       }
       b.lands_from = landing_bytes_min(b);
       b.copies = may_copy(b);
+      b.copies_reply = may_copy_reply(b);
       operands_max_ = std::max(operands_max_, static_cast<int>(b.operands.size()));
       targets_max_ = std::max(targets_max_, static_cast<int>(b.to.size() + b.operands.size()) + 1);
       bound.steps.push_back(std::move(b));
