@@ -73,7 +73,6 @@ class TcpConnection final : public Connection {
         helpers_(helpers),
         congestion_(congestion),
         zero_copy_(zero_copy),
-        bell_(helpers != nullptr ? &helpers->hire_bell() : nullptr),
         sockets_(static_cast<std::size_t>(sockets.lanes * sockets.per_link)),
         peer_number_(peer),
         peer_(peer) {
@@ -83,7 +82,6 @@ class TcpConnection final : public Connection {
     if (zero_copy_ != tcp::ZeroCopyUse::off && ready() && log::enabled(log::Subsystem::net)) tell_zero_copies();
     senders_.clear();
     receivers_.clear();
-    if (bell_ != nullptr) helpers_->dismiss(*bell_);
   }
 
   void receive(Frame& frame) override {
@@ -127,8 +125,8 @@ class TcpConnection final : public Connection {
     for (int lane = 0; lane < lanes_; ++lane) {
       std::vector<int> sockets;
       for (int i = 0; i < sockets_per_link_; ++i) sockets.push_back(sockets_[lane * sockets_per_link_ + i].get());
-      senders_.push_back(std::make_unique<tcp::Sender>(sockets, peer_, helpers_, bell_, zero_copy_));
-      receivers_.push_back(std::make_unique<tcp::Receiver>(sockets, peer_, helpers_, bell_));
+      senders_.push_back(std::make_unique<tcp::Sender>(sockets, peer_, helpers_, zero_copy_));
+      receivers_.push_back(std::make_unique<tcp::Receiver>(sockets, peer_, helpers_));
     }
     ready_.store(true, std::memory_order_release);
   }
@@ -152,7 +150,6 @@ class TcpConnection final : public Connection {
   tcp::Helpers* const helpers_;  // null: none
   const std::string& congestion_;
   const tcp::ZeroCopyUse zero_copy_;
-  tcp::Bell* const bell_;
   std::vector<Descriptor> sockets_;
   std::size_t arrived_ = 0;
   const int peer_number_;
@@ -173,7 +170,8 @@ class TcpTransport final : public Transport {
   bool reaches(const Wire&) const noexcept override { return true; }
   bool local() const noexcept override { return false; }
   std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
-    if (sockets_.threads > 1 && helpers_ == nullptr) helpers_ = std::make_unique<tcp::Helpers>(sockets_.threads - 1);
+    if (sockets_.threads > 1 && helpers_ == nullptr)
+      helpers_ = std::make_unique<tcp::Helpers>(sockets_.threads - 1, doorbell_.ringer());
     return std::make_unique<TcpConnection>(peer, initiator, wire, doorbell_, sockets_, helpers_.get(), congestion_,
                                            zero_copy_);
   }

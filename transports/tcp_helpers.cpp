@@ -83,24 +83,9 @@ void add(std::atomic<std::uint64_t>& counter, std::uint64_t more) noexcept {
 
 }  // namespace
 
-Bell::Bell() : event_(make_event()) {}
-
-void Bell::await(Wakeups& wakeups) noexcept {
-  if (rung_.exchange(false)) clear(event_);
-  awaited_.exchange(true);
-  wakeups.add(event_.get(), POLLIN);
-  wakeups.limit(limits::errand_nap_us);
-}
-
-void Bell::ring() noexcept {
-  if (!awaited_.exchange(false)) return;
-  rung_.store(true);
-  set(event_);
-}
-
 // ---------------------------------------------------------------- owners
 
-Helpers::Helpers(int count) : pid_(::getpid()) {
+Helpers::Helpers(int count, Ringer owners) : pid_(::getpid()), owners_(owners) {
   for (int i = 0; i < count; ++i) {
     helpers_.push_back(std::make_unique<Helper>());
     Helper& helper = *helpers_.back();
@@ -142,7 +127,7 @@ std::vector<HelperCounts> Helpers::counts() const {
   return counts;
 }
 
-Errand* Helpers::hire(int home, int socket, bool sends, Bell& bell) {
+Errand* Helpers::hire(int home, int socket, bool sends) {
   const std::lock_guard lock(mutex_);
   Helper& helper = *helpers_[home];
   int index = 0;
@@ -153,19 +138,10 @@ Errand* Helpers::hire(int home, int socket, bool sends, Bell& bell) {
   errands_free_.pop_back();
   errand.socket = socket;
   errand.sends = sends;
-  errand.bell = &bell;
   errand.home = home;
   errand.index = index;
   helper.errands[index].store(&errand);
   return &errand;
-}
-
-Bell& Helpers::hire_bell() {
-  const std::lock_guard lock(mutex_);
-  if (bells_free_.empty()) bells_free_.push_back(&bells_.emplace_back());
-  Bell& bell = *bells_free_.back();
-  bells_free_.pop_back();
-  return bell;
 }
 
 void Helpers::dismiss(Errand& errand) noexcept {
@@ -174,12 +150,6 @@ void Helpers::dismiss(Errand& errand) noexcept {
   const std::lock_guard lock(mutex_);
   helpers_[errand.home]->errands[errand.index].store(nullptr);
   errands_free_.push_back(&errand);
-}
-
-void Helpers::dismiss(Bell& bell) noexcept {
-  if (::getpid() != pid_) return;
-  const std::lock_guard lock(mutex_);
-  bells_free_.push_back(&bell);
 }
 
 void Helpers::give(Errand& errand, iovec first, iovec second) noexcept {
@@ -300,10 +270,9 @@ void Helpers::serve(int me, Errand& errand) noexcept {
   finish(errand);
 }
 
-void Helpers::finish(Errand& errand) noexcept {
-  Bell& bell = *errand.bell;  // from the next line on the errand is its owner's
-  errand.state.store(State::done);
-  bell.ring();
+void Helpers::finish(Errand& errand) const noexcept {
+  errand.state.store(State::done);  // from here on the errand is its owner's
+  ring(owners_);
 }
 
 /// Until there is something to take, or a socket of what it holds can go on.

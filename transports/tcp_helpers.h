@@ -20,25 +20,10 @@
 #include <vector>
 
 #include "base/descriptor.h"
+#include "base/doorbell.h"
 #include "base/limits.h"
-#include "base/wakeups.h"
 
 namespace rondo::tcp {
-
-/// Wakes a thread that sleeps on sockets when an errand is over.
-class Bell {
- public:
-  Bell();  // throws Error
-  /// Adds the bell to what a thread is about to sleep on.  That thread must look at its errands once more before it
-  /// does.  Where two threads sleep on one bell, one of them may miss a ring: so it limits their sleep.
-  void await(Wakeups& wakeups) noexcept;
-  void ring() noexcept;
-
- private:
-  Descriptor event_;
-  std::atomic<bool> awaited_{false};
-  std::atomic<bool> rung_{false};  // the event is set
-};
 
 /// One socket's direction and what is to be moved over it.  Belongs to an end of a link; handed to helpers and back.
 struct Errand {
@@ -53,7 +38,6 @@ struct Errand {
   bool failed = false;  // the stream has ended, or the errand was recalled
   iovec parts[2] = {};  // what is left of them
   std::size_t left = 0;
-  Bell* bell = nullptr;
 
   std::atomic<State> state{State::none};
   std::atomic<bool> recalled{false};
@@ -72,9 +56,9 @@ struct HelperCounts {
 
 class Helpers {
  public:
-  /// Starts `count` threads.  Throws Error.
-  explicit Helpers(int count);
-  /// Every errand and bell has been given back.
+  /// Starts `count` threads, which ring when an errand is over.  Throws Error.
+  Helpers(int count, Ringer owners);
+  /// Every errand has been given back.
   ~Helpers();
   Helpers(const Helpers&) = delete;
   Helpers& operator=(const Helpers&) = delete;
@@ -84,12 +68,10 @@ class Helpers {
   /// Errands that their owners took themselves.
   std::uint64_t taken_back() const noexcept { return taken_back_.load(std::memory_order_relaxed); }
 
-  /// An errand whose home is helper `home`, or null: that one has all it can have.  Its memory, like a bell's, lasts as
-  /// long as the helpers.  Throws Error.
-  Errand* hire(int home, int socket, bool sends, Bell& bell);
-  Bell& hire_bell();
+  /// An errand whose home is helper `home`, or null: that one has all it can have.  Its memory lasts as long as the
+  /// helpers.  Throws Error.
+  Errand* hire(int home, int socket, bool sends);
   void dismiss(Errand& errand) noexcept;  // recalls it
-  void dismiss(Bell& bell) noexcept;
 
   // By the owner, one thread at a time.
   /// Hands the errand over: bytes at `first`, then at `second`.  It must be State::none.
@@ -123,19 +105,18 @@ class Helpers {
   void serve(int me, Errand& errand) noexcept;
   void sleep(int me) noexcept;
   void offer(Errand& errand, int but) noexcept;
-  static void finish(Errand& errand) noexcept;
+  void finish(Errand& errand) const noexcept;
   static bool wake(Helper& helper) noexcept;
   void end() noexcept;
 
   const int pid_;
+  const Ringer owners_;
   std::atomic<bool> ending_{false};
   std::atomic<std::uint64_t> taken_back_{0};
   std::vector<std::unique_ptr<Helper>> helpers_;
   std::mutex mutex_;  // of what is hired
   std::deque<Errand> errands_;
-  std::deque<Bell> bells_;
   std::vector<Errand*> errands_free_;
-  std::vector<Bell*> bells_free_;
 };
 
 }  // namespace rondo::tcp

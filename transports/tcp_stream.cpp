@@ -42,25 +42,25 @@ void Peer::tell(Code why) noexcept {
 
 void Peer::be_patient() noexcept { since_ms_.store(now_ms()); }
 
-Status Peer::status(bool sending) const noexcept {
+Status Peer::status(bool nothing_comes) const noexcept {
   if (broken_.load(std::memory_order_acquire)) return {Code::internal_error, rank_};
   const bool ended = ended_.load(std::memory_order_acquire);
   const auto told = static_cast<Code>(told_.load(std::memory_order_acquire));
   if (!ended && told == Code::success) return {};
-  const bool certain = told != Code::success && (ended || sending);
+  const bool certain = told != Code::success && nothing_comes;
   if (!certain && now_ms() - since_ms_.load() < limits::stream_end_timeout_ms) return {};
   return {told != Code::success ? told : Code::remote_error, rank_};
 }
 
 // ---------------------------------------------------------------- errands
 
-Errands::Errands(const std::vector<int>& sockets, bool sends, Helpers* helpers, Bell* bell)
-    : helpers_(helpers), bell_(bell), errands_(sockets.size()), out_(sockets.size()) {
+Errands::Errands(const std::vector<int>& sockets, bool sends, Helpers* helpers)
+    : helpers_(helpers), errands_(sockets.size()), out_(sockets.size()) {
   if (helpers == nullptr) return;
   const auto threads = static_cast<std::size_t>(helpers->count()) + 1;
   for (std::size_t i = 0; i < sockets.size(); ++i) {
     const std::size_t thread = i % threads;
-    if (thread > 0) errands_[i] = helpers->hire(static_cast<int>(thread) - 1, sockets[i], sends, *bell);
+    if (thread > 0) errands_[i] = helpers->hire(static_cast<int>(thread) - 1, sockets[i], sends);
   }
 }
 
@@ -90,11 +90,11 @@ void Errands::recall() noexcept {
 
 // ---------------------------------------------------------------- sending
 
-Sender::Sender(std::vector<int> sockets, Peer& peer, Helpers* helpers, Bell* bell, ZeroCopyUse zero_copy)
+Sender::Sender(std::vector<int> sockets, Peer& peer, Helpers* helpers, ZeroCopyUse zero_copy)
     : sockets_(std::move(sockets)),
       peer_(peer),
       rooms_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::tcp_slot_bytes)),
-      errands_(sockets_, true, helpers, bell) {
+      errands_(sockets_, true, helpers) {
   for (const int socket : sockets_) {
     zero_copies_.emplace_back(socket, helpers == nullptr ? zero_copy : ZeroCopyUse::off);
   }
@@ -205,7 +205,7 @@ void Sender::add_wakeups(Wakeups& wakeups) const noexcept {
   for (std::size_t i = 0; i < sockets_.size() && (unsent | unheard) >> i != 0; ++i) {
     const std::uint64_t bit = std::uint64_t{1} << i;
     if ((unsent & bit) != 0 && errands_.out(i))
-      errands_.add_wakeups(wakeups);
+      wakeups.await_ring();
     else if (((unsent | unheard) & bit) != 0)
       wakeups.add(sockets_[i], (unsent & bit) != 0 ? POLLOUT : 0);
   }
@@ -281,11 +281,11 @@ bool Sender::push(std::uint64_t index) noexcept {
 
 // ---------------------------------------------------------------- receiving
 
-Receiver::Receiver(std::vector<int> sockets, Peer& peer, Helpers* helpers, Bell* bell)
+Receiver::Receiver(std::vector<int> sockets, Peer& peer, Helpers* helpers)
     : peer_(peer),
       streams_(sockets.size()),
       payloads_(std::make_unique_for_overwrite<std::byte[]>(limits::credits * limits::tcp_slot_bytes)),
-      errands_(sockets, false, helpers, bell) {
+      errands_(sockets, false, helpers) {
   for (std::size_t i = 0; i < sockets.size(); ++i) {
     streams_[i].socket = sockets[i];
     streams_[i].next = i;
@@ -327,7 +327,7 @@ void Receiver::add_wakeups(Wakeups& wakeups) const noexcept {
   for (const Stream& stream : streams_) {
     if (stream.ended || stream.next >= received_ + limits::credits) continue;
     if (errands_.out(place(stream))) {
-      errands_.add_wakeups(wakeups);
+      wakeups.await_ring();
     } else {
       wakeups.add(stream.socket, POLLIN);
     }
@@ -392,6 +392,7 @@ bool Receiver::back(Stream& stream) noexcept {
 
 void Receiver::end(Stream& stream) noexcept {
   stream.ended = true;
+  ++ended_;
   peer_.end();
 }
 

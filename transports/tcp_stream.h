@@ -49,14 +49,15 @@ class Peer {
   void tell(Code why) noexcept;
   /// A stream has brought something.
   void came() noexcept {
-    if (told_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    if (told_.load(std::memory_order_relaxed) != 0 || ended_.load(std::memory_order_relaxed)) [[unlikely]]
       be_patient();
   }
   Status send_status() const noexcept { return status(true); }
-  Status receive_status() const noexcept { return status(false); }
+  /// `ended`: all streams of the receiving end have.
+  Status receive_status(bool ended) const noexcept { return status(ended); }
 
  private:
-  Status status(bool sending) const noexcept;
+  Status status(bool nothing_comes) const noexcept;
   void be_patient() noexcept;
   const int rank_;
   std::atomic<bool> broken_{false};
@@ -69,7 +70,7 @@ class Peer {
 class Errands {
  public:
   /// `helpers` or null: none.
-  Errands(const std::vector<int>& sockets, bool sends, Helpers* helpers, Bell* bell);
+  Errands(const std::vector<int>& sockets, bool sends, Helpers* helpers);
   ~Errands();
   Errands(const Errands&) = delete;
   Errands& operator=(const Errands&) = delete;
@@ -83,21 +84,18 @@ class Errands {
   /// Of an errand that is out.
   Outcome look(std::size_t socket) noexcept;
   void recall() noexcept;
-  void add_wakeups(Wakeups& wakeups) const noexcept { bell_->await(wakeups); }
 
  private:
   Helpers* const helpers_;
-  Bell* const bell_;
   std::vector<Errand*> errands_;  // by socket; null: the owner's own
   std::vector<char> out_;
 };
 
 class Sender final : public SendEnd {
  public:
-  /// `sockets`: connected, non-blocking; they, the helpers and the bell outlive the end.  Helpers send ordinarily, so
+  /// `sockets`: connected, non-blocking; they and the helpers outlive the end.  Helpers send ordinarily, so
   /// that with them `zero_copy` has no effect.
-  Sender(std::vector<int> sockets, Peer& peer, Helpers* helpers = nullptr, Bell* bell = nullptr,
-         ZeroCopyUse zero_copy = ZeroCopyUse::off);
+  Sender(std::vector<int> sockets, Peer& peer, Helpers* helpers = nullptr, ZeroCopyUse zero_copy = ZeroCopyUse::off);
 
   std::byte* reserve(std::size_t bytes) noexcept override;
   void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept override;
@@ -175,7 +173,7 @@ class Sender final : public SendEnd {
 
 class Receiver final : public ReceiveEnd {
  public:
-  Receiver(std::vector<int> sockets, Peer& peer, Helpers* helpers = nullptr, Bell* bell = nullptr);
+  Receiver(std::vector<int> sockets, Peer& peer, Helpers* helpers = nullptr);
 
   const Message* peek() noexcept override;
   void release() noexcept override;
@@ -185,7 +183,7 @@ class Receiver final : public ReceiveEnd {
   bool polled() const noexcept override { return true; }
   void add_wakeups(Wakeups& wakeups) const noexcept override;
   void stop() noexcept override;
-  Status status() const noexcept override { return peer_.receive_status(); }
+  Status status() const noexcept override { return peer_.receive_status(ended_ == streams_.size()); }
 
  private:
   /// What one socket is in the middle of.
@@ -220,6 +218,7 @@ class Receiver final : public ReceiveEnd {
 
   Peer& peer_;
   std::vector<Stream> streams_;
+  std::size_t ended_ = 0;  // of the streams: one that has, says nothing of what is on its way on the others
   std::array<Slot, limits::credits> slots_;
   std::unique_ptr<std::byte[]> payloads_;
   std::array<std::byte*, limits::credits> free_;  // rooms; the last one is the one used last, and hot in the cache

@@ -44,7 +44,6 @@ inline constexpr int socket_threads_max = 16;               // of NCCL_SOCKET_NT
 inline constexpr std::uint32_t short_way_us = 1000;         // there and back: Reno suits it better than BBR and CUBIC
 inline constexpr std::size_t helped_bytes_min = 32 * 1024;  // left of a message for helpers to be asked
 inline constexpr std::size_t zero_copy_bytes_min = 32 * 1024;  // of a message that the kernel is to send in place
-inline constexpr int errand_nap_us = 1000;                     // of a thread that waits for a helper, at the most
 inline constexpr int errands_of_helper_max = 1024;             // sockets' directions; those beyond are the caller's
 inline constexpr std::size_t wakeups_max = 1024;    // sockets that a waiting call sleeps on; if more, it naps
 inline constexpr int stream_end_timeout_ms = 1000;  // between the end of a peer's streams and the news of it
@@ -52,7 +51,7 @@ inline constexpr int stream_end_timeout_ms = 1000;  // between the end of a peer
 // Descriptors (`ulimit -n`).  A process: its control thread's, however much it communicates.  A communicator: for each
 // line of the tree of news (to a parent and to tree_fanout children) a channel and the other process; for each peer
 // that it has links to a channel, and over TCP the sockets of each lane, over shared memory the peer's doorbell.  With
-// helpers an event for each of them, and one for each peer over TCP.
+// helpers an event for each of them.
 inline constexpr int tree_fanout = 8;
 inline constexpr int descriptors_of_process = 9;
 inline constexpr int descriptors_of_shm_peer = 2;
@@ -61,9 +60,7 @@ struct TcpSockets {
   int threads = 1;  // that serve them, the calling thread among them
   int lanes = plan_lanes_max;
 };
-constexpr int descriptors_of_tcp_peer(TcpSockets sockets) {
-  return 1 + sockets.lanes * sockets.per_link + (sockets.threads > 1 ? 1 : 0);
-}
+constexpr int descriptors_of_tcp_peer(TcpSockets sockets) { return 1 + sockets.lanes * sockets.per_link; }
 /// At the most: with links to all other ranks, all over TCP.
 constexpr long descriptors_of_communicator(int ranks, TcpSockets sockets) {
   const long peers = ranks - 1;

@@ -6,7 +6,6 @@
 
 #include <poll.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -30,14 +29,11 @@ class Wakeups {
   /// What is waited for rings the doorbell: its ringers pay one load, and count on the sleeper's barrier.
   void await_ring() noexcept { rings_ = true; }
   bool rings() const noexcept { return rings_; }
-  /// A wake-up may be missed: not to sleep for longer.
-  void limit(std::uint64_t us) noexcept { us_max_ = std::min(us_max_, us); }
   bool complete() const noexcept { return complete_; }
   std::span<pollfd> sockets() noexcept { return std::span(sockets_).first(count_); }
 
   /// Until one of the events is there, or `bell` can be read (true), for so long at the most.
   bool sleep(std::uint64_t us, int bell) noexcept {
-    us = std::min(us, us_max_);
     const timespec most{static_cast<std::time_t>(us / 1'000'000), static_cast<long>(us % 1'000'000) * 1000};
     pollfd& rung = sockets_[count_];
     rung = {bell, POLLIN, 0};
@@ -47,7 +43,6 @@ class Wakeups {
  private:
   std::array<pollfd, limits::wakeups_max + 1> sockets_;
   std::size_t count_ = 0;
-  std::uint64_t us_max_ = ~std::uint64_t{0};
   bool complete_ = true;
   bool rings_ = false;
 };

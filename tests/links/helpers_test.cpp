@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/doorbell.h"
 #include "base/limits.h"
 #include "transports/tcp_helpers.h"
 #include "transports/tcp_stream.h"
@@ -43,6 +44,12 @@ struct Kernel {
 };
 Kernel& kernel() {
   static auto& one = *new Kernel;
+  return one;
+}
+
+/// The owners' bell.  It has no destructor that a helper could come too late for.
+Doorbell& doorbell() {
+  static auto& one = *new Doorbell(Doorbell::create());
   return one;
 }
 
@@ -173,8 +180,8 @@ std::uint64_t sum(const Helpers& helpers, std::uint64_t tcp::HelperCounts::*fiel
 
 /// Two sends of one home: the helper that took the first is held at a gate.
 struct HeldUp {
-  explicit HeldUp(int count) : helpers(count), data(content(most, 0)) {
-    for (int i = 0; i < 2; ++i) errands[i] = helpers.hire(0, streams[i].first.get(), true, bell);
+  explicit HeldUp(int count) : helpers(count, doorbell().ringer()), data(content(most, 0)) {
+    for (int i = 0; i < 2; ++i) errands[i] = helpers.hire(0, streams[i].first.get(), true);
     close_gate(streams[0].first.get());
     helpers.give(*errands[0], {}, part(data));
     REQUIRE(eventually([] { return threads_at_gates() == 1; }));
@@ -183,10 +190,8 @@ struct HeldUp {
   ~HeldUp() {
     open_gates();
     for (Errand* errand : errands) helpers.dismiss(*errand);
-    helpers.dismiss(bell);
   }
   Helpers helpers;
-  tcp::Bell& bell = helpers.hire_bell();
   Stream streams[2];
   std::vector<std::byte> data;
   Errand* errands[2] = {};
@@ -198,12 +203,11 @@ TEST_CASE("helpers move what they are given, without the owner's help") {
   forget();
   REQUIRE(helper_threads() == 0);
   {
-    Helpers helpers(2);
+    Helpers helpers(2, doorbell().ringer());
     CHECK(helper_threads() == 2);
-    tcp::Bell& bell = helpers.hire_bell();
     Stream stream;
-    Errand* const sends = helpers.hire(0, stream.first.get(), true, bell);
-    Errand* const receives = helpers.hire(1, stream.second.get(), false, bell);
+    Errand* const sends = helpers.hire(0, stream.first.get(), true);
+    Errand* const receives = helpers.hire(1, stream.second.get(), false);
     REQUIRE(sends != nullptr);
     REQUIRE(receives != nullptr);
     for (std::uint64_t number = 0; number < 3; ++number) {
@@ -223,7 +227,6 @@ TEST_CASE("helpers move what they are given, without the owner's help") {
     CHECK(sum(helpers, &tcp::HelperCounts::bytes) == 2 * 3 * (8u << 20));
     CHECK(helpers.taken_back() == 0);
     for (Errand* errand : {sends, receives}) helpers.dismiss(*errand);
-    helpers.dismiss(bell);
   }
   CHECK(eventually([] { return helper_threads() == 0; }));
 }
@@ -257,12 +260,11 @@ TEST_CASE("an owner takes an errand that no helper comes to") {
 
 TEST_CASE("what is recalled is touched no more, whoever has it") {
   forget();
-  Helpers helpers(1);
-  tcp::Bell& bell = helpers.hire_bell();
+  Helpers helpers(1, doorbell().ringer());
   Stream streams[2];
   std::vector<std::byte> target(most);
   Errand* errands[2];
-  for (int i = 0; i < 2; ++i) errands[i] = helpers.hire(0, streams[i].second.get(), false, bell);
+  for (int i = 0; i < 2; ++i) errands[i] = helpers.hire(0, streams[i].second.get(), false);
   const auto bytes = content(100, 1);
   const auto arrive = [&](int i) {
     REQUIRE(::send(streams[i].first.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
@@ -297,26 +299,28 @@ TEST_CASE("what is recalled is touched no more, whoever has it") {
   std::byte left[1000];
   CHECK(::recv(streams[1].second.get(), left, sizeof left, 0) == static_cast<ssize_t>(bytes.size()));
   for (Errand* errand : errands) helpers.dismiss(*errand);
-  helpers.dismiss(bell);
 }
 
 TEST_CASE("an errand on a stream that ends has failed, and the bell wakes who sleeps") {
   forget();
-  Helpers helpers(1);
-  tcp::Bell& bell = helpers.hire_bell();
+  Helpers helpers(1, doorbell().ringer());
   Stream stream;
   std::vector<std::byte> target(most);
-  Errand* const errand = helpers.hire(0, stream.second.get(), false, bell);
+  Errand* const errand = helpers.hire(0, stream.second.get(), false);
+  // As a call does that sleeps on sockets, but by hand: what counts is whether it is woken.
   const auto wakes = [&](auto&& event) {
     helpers.give(*errand, {}, part(target));
-    for (;;) {
-      Wakeups wakeups;
-      bell.await(wakeups);
-      if (helpers.over(*errand)) return;
+    doorbell().page().sleepers.fetch_add(1);
+    doorbell().page().on_sockets.fetch_add(1);
+    while (!helpers.over(*errand)) {
       event();
-      REQUIRE(wakeups.complete());
-      REQUIRE(::poll(wakeups.sockets().data(), wakeups.sockets().size(), 60'000) == 1);
+      pollfd rung{doorbell().event_fd(), POLLIN, 0};
+      REQUIRE(::poll(&rung, 1, 60'000) == 1);
+      std::uint64_t count = 0;
+      REQUIRE(::read(rung.fd, &count, sizeof count) == sizeof count);
     }
+    doorbell().page().on_sockets.fetch_sub(1);
+    doorbell().page().sleepers.fetch_sub(1);
   };
   std::size_t sent = 0;
   const auto data = content(most, 0);
@@ -329,25 +333,22 @@ TEST_CASE("an errand on a stream that ends has failed, and the bell wakes who sl
   wakes([&] { stream.first.reset(); });
   CHECK(errand->failed);
   helpers.dismiss(*errand);
-  helpers.dismiss(bell);
 }
 
 TEST_CASE("a helper has so many errands, and no more") {
-  Helpers helpers(1);
-  tcp::Bell& bell = helpers.hire_bell();
+  Helpers helpers(1, doorbell().ringer());
   std::vector<Errand*> errands;
-  for (int i = 0; i < limits::errands_of_helper_max; ++i) errands.push_back(helpers.hire(0, -1, true, bell));
+  for (int i = 0; i < limits::errands_of_helper_max; ++i) errands.push_back(helpers.hire(0, -1, true));
   CHECK(std::count(errands.begin(), errands.end(), nullptr) == 0);
-  CHECK(helpers.hire(0, -1, true, bell) == nullptr);
+  CHECK(helpers.hire(0, -1, true) == nullptr);
   helpers.dismiss(*errands.back());
-  errands.back() = helpers.hire(0, -1, true, bell);
+  errands.back() = helpers.hire(0, -1, true);
   CHECK(errands.back() != nullptr);
   for (Errand* errand : errands) helpers.dismiss(*errand);
-  helpers.dismiss(bell);
 }
 
 TEST_CASE("helpers block all signals, and a forked child ends without them") {
-  Helpers helpers(2);
+  Helpers helpers(2, doorbell().ringer());
   for (const auto& [thread, name] : other_threads()) {
     if (!name.starts_with("rondo-tcp-")) continue;
     std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/status");
@@ -360,16 +361,14 @@ TEST_CASE("helpers block all signals, and a forked child ends without them") {
     CHECK((blocked >> 14 & 1u) == 1);  // SIGTERM
   }
 #ifndef __SANITIZE_THREAD__  // which does not start threads in a child of a process that has some
-  tcp::Bell& bell = helpers.hire_bell();
   Stream stream;
   std::vector<std::byte> target(most);
-  Errand* const errand = helpers.hire(0, stream.second.get(), false, bell);
+  Errand* const errand = helpers.hire(0, stream.second.get(), false);
   helpers.give(*errand, {}, part(target));
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
     helpers.dismiss(*errand);
-    helpers.dismiss(bell);
     helpers.~Helpers();
     ::_exit(7);
   }
@@ -378,7 +377,6 @@ TEST_CASE("helpers block all signals, and a forked child ends without them") {
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 7);
   helpers.dismiss(*errand);
-  helpers.dismiss(bell);
 #endif
 }
 
@@ -391,8 +389,7 @@ class Links {
  public:
   Links(int sockets, int threads) {
     for (int rank = 0; rank < 2; ++rank) {
-      helpers_[rank] = std::make_unique<Helpers>(threads - 1);
-      bells_[rank] = &helpers_[rank]->hire_bell();
+      if (threads > 1) helpers_[rank] = std::make_unique<Helpers>(threads - 1, doorbell().ringer());
     }
     std::vector<int> ends[2];
     for (int i = 0; i < sockets; ++i) {
@@ -401,15 +398,14 @@ class Links {
       ends[1].push_back(streams_.back()->second.get());
     }
     for (int rank = 0; rank < 2; ++rank) {
-      senders_[rank] = std::make_unique<tcp::Sender>(ends[rank], peers_[rank], helpers_[rank].get(), bells_[rank]);
-      receivers_[rank] = std::make_unique<tcp::Receiver>(ends[rank], peers_[rank], helpers_[rank].get(), bells_[rank]);
+      senders_[rank] = std::make_unique<tcp::Sender>(ends[rank], peers_[rank], helpers_[rank].get());
+      receivers_[rank] = std::make_unique<tcp::Receiver>(ends[rank], peers_[rank], helpers_[rank].get());
     }
   }
   ~Links() {
     for (int rank = 0; rank < 2; ++rank) {
       senders_[rank].reset();
       receivers_[rank].reset();
-      helpers_[rank]->dismiss(*bells_[rank]);
     }
   }
   tcp::Sender& sender(int rank) { return *senders_[rank]; }
@@ -420,7 +416,6 @@ class Links {
 
  private:
   std::unique_ptr<Helpers> helpers_[2];
-  tcp::Bell* bells_[2];
   std::vector<std::unique_ptr<Stream>> streams_;
   tcp::Peer peers_[2] = {tcp::Peer(1), tcp::Peer(0)};
   std::unique_ptr<tcp::Sender> senders_[2];
@@ -532,6 +527,47 @@ TEST_CASE("an end that is stopped leaves its user's memory alone, and the link i
   }
   links.sender(0).stop();
   CHECK_FALSE(links.sender(0).flush());
+}
+
+TEST_CASE("what is on its way counts where another socket has ended and the peer has left") {
+  forget();
+  for (const int threads : {1, 2}) {
+    Links links(2, threads);
+    std::vector<std::byte> bytes(sizeof(tcp::Header) + most);
+    const auto data = content(most, 0);
+    const auto put = [&](std::size_t socket, const tcp::Header& header, std::size_t from, std::size_t upto) {
+      std::memcpy(bytes.data(), &header, sizeof header);
+      std::memcpy(bytes.data() + sizeof header, data.data(), data.size());
+      const auto left = static_cast<ssize_t>(upto - from);
+      REQUIRE(::send(links.stream(socket).first.get(), bytes.data() + from, upto - from, 0) == left);
+    };
+    const auto arrives = [&] {
+      return eventually([&] {
+        CHECK(links.receiver(1).status().ok());
+        return links.receiver(1).peek() != nullptr;
+      });
+    };
+    put(0, {1, 8, {}}, 0, sizeof(tcp::Header) + 8);
+    REQUIRE(arrives());
+    links.receiver(1).release();
+    put(1, {2, most, {}}, 0, most / 2);
+    ::shutdown(links.stream(0).first.get(), SHUT_WR);
+    links.peer(1).tell(Code::remote_error);
+    for (int i = 0; i < 20; ++i) {
+      CHECK(links.receiver(1).peek() == nullptr);
+      links.receiver(1).poll();
+    }
+    CHECK(links.receiver(1).status().ok());
+    put(1, {2, most, {}}, most / 2, bytes.size());
+    ::shutdown(links.stream(1).first.get(), SHUT_WR);
+    REQUIRE(arrives());
+    CHECK(std::memcmp(links.receiver(1).peek()->data, data.data(), most) == 0);
+    links.receiver(1).release();
+    CHECK(eventually([&] {
+      links.receiver(1).poll();
+      return links.receiver(1).status().code == Code::remote_error;
+    }));
+  }
 }
 
 TEST_CASE("a peer that goes while helpers have errands out is a remote error on both ends") {

@@ -99,7 +99,7 @@ struct Stream {
         descriptors.push_back(std::move(*socket));
       }
     }
-    sender = std::make_unique<tcp::Sender>(ends[0], peers[0], nullptr, nullptr, use);
+    sender = std::make_unique<tcp::Sender>(ends[0], peers[0], nullptr, use);
     receiver = std::make_unique<tcp::Receiver>(ends[1], peers[1]);
   }
   bool send_from(const std::vector<std::byte>& source, std::uint32_t number) {

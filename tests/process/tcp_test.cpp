@@ -98,6 +98,74 @@ TEST_CASE("who waits for shared memory and TCP sleeps until either wakes it") {
   }
 }
 
+TEST_CASE("who waits for a helper of TCP sleeps until that is done") {
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+    set_tcp("1", "2");
+    const ncclComm_t comm = meeting->join(0, rank, 2);
+    exact_sum(comm, rank, 2, 1000);
+    std::vector<float> data(4u << 20);  // more than the kernel takes while nobody reads
+    if (rank == 1) {
+      sleep_ms(1000);
+      expect_success(ncclRecv(data.data(), data.size(), ncclFloat32, 0, comm, nullptr), "ncclRecv");
+    } else {
+      const long before = sleeps_of_thread();
+      const Said said = timed(comm, [&] { return ncclSend(data.data(), data.size(), ncclFloat32, 1, comm, nullptr); });
+      const long sleeps = sleeps_of_thread() - before;
+      expect_success(said.result, "ncclSend");
+      // A look at failures every 50 ms, and what comes while its 256 messages go; naps of 1 ms were 900.
+      expect(sleeps <= 400 + said.seconds * 1000 / 20, std::to_string(sleeps) + " sleeps");
+    }
+    expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+  });
+  REQUIRE(trouble == "");
+}
+
+/// How long a message may be by which an all-reduce goes, as INFO tells it, in KiB; -1 where it does not.
+long message_kib(const std::string& log) {
+  const auto line = log.find("all_reduce of ");
+  const std::string words = ", messages of at most ";
+  const auto at = log.find(words, line);
+  return line == std::string::npos || at == std::string::npos ? -1 : std::stol(log.substr(at + words.size()));
+}
+
+TEST_CASE("messages are long where all pairs have one socket each, and no longer than a slot elsewhere") {
+  struct Where {
+    const char* transport;
+    const char* threads;  // with a socket each
+    std::vector<const char*> hosts;
+    bool longer;
+  };
+  const std::vector<Where> all = {{"tcp", "1", {"here", "here"}, true},
+                                  {"tcp", "2", {"here", "here"}, false},
+                                  {"", "1", {"here", "there"}, true},
+                                  {"", "2", {"here", "there"}, false},
+                                  {"", "1", {"a", "b", "c"}, true},
+                                  {"", "1", {"here", "here", "there"}, false},
+                                  {"tcp", "1", {"here", "here", "there"}, true},
+                                  {"", "1", {"here", "here"}, false}};
+  for (const Where& where : all) {
+    const Shared<Meeting> meeting;
+    const int ranks = static_cast<int>(where.hosts.size());
+    const std::string trouble = run_ranks(Ranks::processes, ranks, [&](int rank) {
+      const Log log(rank);
+      ::setenv("NCCL_DEBUG_SUBSYS", "INIT,TUNING", 1);
+      ::setenv("NCCL_HOSTID", where.hosts[static_cast<std::size_t>(rank)], 1);
+      ::setenv("NCCL_ALGO", "two_shot", 1);
+      set_tcp("1", where.threads);
+      if (*where.transport == 0) ::unsetenv("RONDO_TRANSPORT");
+      const ncclComm_t comm = meeting->join(0, rank, ranks);
+      exact_sum(comm, rank, ranks, 1u << 17);
+      expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+      const long kib = message_kib(log.text());
+      const auto slot = where.longer ? limits::tcp_slot_bytes : limits::slot_bytes;
+      expect(kib == static_cast<long>(slot / 1024), std::to_string(kib) + " KiB in " + log.text());
+    });
+    INFO(where.transport << " " << where.threads << " " << where.hosts.back());
+    REQUIRE(trouble == "");
+  }
+}
+
 TEST_CASE("NCCL_SHM_DISABLE leaves TCP, and RONDO_TRANSPORT comes before NCCL_HOSTID") {
   for (const bool disabled : {true, false}) {
     const Shared<Meeting> meeting;
