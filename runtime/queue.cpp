@@ -31,7 +31,7 @@ void Point::wait() noexcept {
   changed_.wait(lock, [&] { return done(); });
 }
 
-Queue::Queue() : pid_(::getpid()) {
+Queue::Queue(std::chrono::microseconds shortest_nap) : shortest_nap_(shortest_nap), pid_(::getpid()) {
   worker_ = threads::start("rondo-queue", "a thread for the queue", [this] { work(); });
 }
 
@@ -51,32 +51,36 @@ Queue::~Queue() {
 }
 
 std::uint64_t Queue::push(std::unique_ptr<Item> item) noexcept {
-  const Lock lock(mutex_);
-  return append(item.release());
+  Lock lock(mutex_);
+  const bool wake = append(item.release());
+  const std::uint64_t number = pushed_;
+  lock.unlock();
+  if (wake) work_came_.notify_one();
+  return number;
 }
 
 void Queue::push_call(ncclComm* comm, const Call& call, const void* device_scalar) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   if (kept_ == nullptr) keep(new Item);
   kept_->batch.add(comm, call, device_scalar, false);
   --kept_count_;
-  append(std::exchange(kept_, kept_->next));
+  const bool wake = append(std::exchange(kept_, kept_->next));
+  lock.unlock();
+  if (wake) work_came_.notify_one();
 }
 
-std::uint64_t Queue::append(Item* item) noexcept {
+bool Queue::append(Item* item) noexcept {
   item->batch.take_turns();  // here, so that calls of several threads are in the order of their turns
   if (std::exchange(idle_, false)) threads::idle_ended();
   item->next = nullptr;
   *newest_ = item;
   newest_ = &item->next;
-  if (!running_) wake_worker();
-  return ++pushed_;
+  ++pushed_;
+  return !running_ && !napping_ && call_worker();
 }
 
 /// While the worker is on its way, no more system calls are made for it.
-void Queue::wake_worker() noexcept {
-  if (std::exchange(asleep_, false)) work_came_.notify_one();
-}
+bool Queue::call_worker() noexcept { return std::exchange(asleep_, false); }
 
 void Queue::keep(Item* item) noexcept {
   item->next = std::exchange(kept_, item);
@@ -92,7 +96,7 @@ void Queue::wait(Lock& lock, std::uint64_t number) noexcept {
   while (done_ < number) {
     if (!running_) {
       run_items(lock, number, Patience::caller);
-      if (oldest_ != nullptr) wake_worker();
+      if (oldest_ != nullptr && !napping_ && call_worker()) work_came_.notify_one();
     } else {
       wanted_.store(std::min(wanted_.load(), number));
       if (done_ < number) done_some_.wait(lock);  // asked again: Train::done() does it the other way round
@@ -105,9 +109,14 @@ void Queue::drain() noexcept {
   wait(lock, pushed_);
 }
 
-bool Queue::idle() const {
-  const std::lock_guard lock(mutex_);
-  return pushed_ == done_;
+bool Queue::ask() noexcept {
+  Lock lock(mutex_);
+  if (pushed_ == done_) return true;
+  hasty_ = 0;
+  const bool wake = call_worker();
+  lock.unlock();
+  if (wake) work_came_.notify_one();
+  return false;
 }
 
 Queue::Outcome Queue::outcome() const {
@@ -132,13 +141,32 @@ void Queue::work() noexcept {
   for (;;) {
     while (running_ || oldest_ == nullptr) {
       if (ending_ && !running_) return;
-      threads::be_modest();
-      asleep_ = true;
-      work_came_.wait(lock);
-      asleep_ = false;
+      rest(lock);
     }
     run_items(lock, nobody_waits, Patience::worker);
   }
+}
+
+/// Waits to be woken.  Linux lets a thread that is woken interrupt another, whatever its policy, where it still counts
+/// it among those that may run: then at every call.  Where that goes on, the worker naps, and calls gather; longer
+/// where others have run them meanwhile.  Not sooner: to set a timer may take longer than some calls.
+void Queue::rest(Lock& lock) noexcept {
+  threads::be_modest();
+  const std::uint64_t before = pushed_;
+  asleep_ = true;
+  napping_ = hasty_ >= hasty_max;
+  if (napping_) {
+    work_came_.wait_for(lock, nap_);
+    nap_ = oldest_ != nullptr ? shortest_nap_ : std::min(2 * nap_, naps_max * shortest_nap_);
+    if (pushed_ == before) hasty_ = 0;
+  } else {
+    work_came_.wait(lock);
+    nap_ = shortest_nap_;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  const auto since = now - std::exchange(came_, now);
+  if (!napping_) hasty_ = since < shortest_nap_ ? hasty_ + 1 : 0;
+  asleep_ = napping_ = false;
 }
 
 void Queue::be_idle() noexcept {

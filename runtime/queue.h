@@ -2,8 +2,8 @@
 //
 // One worker thread runs them, and a thread that waits for the queue runs what the worker has not begun: that saves two
 // wake-ups.  At any time one thread runs items.  The worker never spins, takes no signals, does not interrupt whoever
-// gives it work, and ends with the queue.  A call takes the room of one that is done: to hand it over allocates
-// nothing.
+// gives it work again and again, and ends with the queue.  A call takes the room of one that is done: to hand it over
+// allocates nothing.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ class Point {
 class Queue {
  public:
   /// Starts the worker.  Throws Error.
-  Queue();
+  explicit Queue(std::chrono::microseconds shortest_nap = std::chrono::microseconds(200));
   /// Waits for all that was given to the queue.
   ~Queue();
   Queue(const Queue&) = delete;
@@ -67,7 +67,8 @@ class Queue {
   void wait(std::uint64_t number) noexcept;
   /// The same, for all that was given before.
   void drain() noexcept;
-  bool idle() const;
+  /// Whether all that was given is done.  If not, somebody asks for it: a worker that naps comes at once.
+  bool ask() noexcept;
   Outcome outcome() const;
   Outcome take_outcome();
   /// Throws Error in a child that was forked after the queue had been made: it has no worker there.
@@ -77,13 +78,15 @@ class Queue {
   using Lock = std::unique_lock<std::mutex>;
   void work() noexcept;
   // All of these with the lock.
-  std::uint64_t append(Item* item) noexcept;
+  /// Whether the worker is to be woken: without the lock, which it wants.
+  [[nodiscard]] bool append(Item* item) noexcept;
+  [[nodiscard]] bool call_worker() noexcept;
+  void rest(Lock& lock) noexcept;
   void wait(Lock& lock, std::uint64_t number) noexcept;
   void keep(Item* item) noexcept;
   /// Runs items in this thread, while nobody else does, until `until` are done or none is left.
   void run_items(Lock& lock, std::uint64_t until, Patience patience) noexcept;
   void be_idle() noexcept;
-  void wake_worker() noexcept;
   /// Items that run at once: calls that are alike and touch other memory, or one item.
   struct Train final : Progress {
     explicit Train(Queue& queue) noexcept : queue(queue) {}
@@ -100,6 +103,8 @@ class Queue {
   void run(Item& item, Patience patience) noexcept;
   void note(Status status, std::string&& sentence) noexcept;
 
+  static constexpr int hasty_max = 16;
+  static constexpr int naps_max = 8;  // of the shortest one
   static constexpr std::uint64_t nobody_waits = ~std::uint64_t{0};
   mutable std::mutex mutex_;
   std::condition_variable work_came_;  // for the worker
@@ -115,9 +120,14 @@ class Queue {
   Train train_{*this};   // of whoever runs items
   bool running_ = false;  // some thread runs items
   bool asleep_ = false;   // the worker waits, and has not been told to come
+  bool napping_ = false;  // it comes by itself, and soon
+  int hasty_ = 0;         // so many times in a row it came soon after the last time, and nobody asked
+  std::chrono::microseconds nap_{};
+  std::chrono::steady_clock::time_point came_;  // the worker, last
   bool ending_ = false;
   bool idle_ = false;  // nothing is left, so the worker is counted as idle (base/threads.h)
   Outcome outcome_;
+  const std::chrono::microseconds shortest_nap_;
   const int pid_;
   std::thread worker_;
 };

@@ -92,7 +92,7 @@ ncclResult_t rondoStreamQuery(cudaStream_t stream) {
   if (stream == nullptr) return ncclSuccess;
   return guarded("rondoStreamQuery", [&] {
     const std::shared_ptr<Queue> queue = find_queue(stream);
-    if (queue->idle()) return api::report("rondoStreamQuery", queue->outcome());
+    if (queue->ask()) return api::report("rondoStreamQuery", queue->outcome());
     return api::in_progress();
   });
 }
@@ -159,8 +159,13 @@ ncclResult_t rondoEventSynchronize(rondoEvent_t event) {
 ncclResult_t rondoEventQuery(rondoEvent_t event) {
   return guarded("rondoEventQuery", [&] {
     api::check(event, "event");
-    const std::shared_ptr<Point> point = event->latest().point;
-    return point == nullptr || point->done() ? ncclSuccess : api::in_progress();
+    const api::Record record = event->latest();
+    if (record.point == nullptr || record.point->done()) return ncclSuccess;
+    if (const std::shared_ptr<Queue> queue = record.queue.lock()) {
+      queue->check_not_forked();
+      (void)queue->ask();
+    }
+    return api::in_progress();
   });
 }
 

@@ -37,8 +37,9 @@ class Held {
   Held& operator=(const Held&) = delete;
 
   void call(int part, std::size_t count, int of = 0) { call(data[part], data[part], count, of); }
-  void call(const float* in, float* out, std::size_t count, int of = 0) {
-    if (ncclAllReduce(in, out, count, ncclFloat, ncclSum, (*comms[of])[0], stream) != ncclSuccess) std::abort();
+  void call(const float* in, float* out, std::size_t count, int of = 0, ncclDataType_t type = ncclFloat,
+            ncclRedOp_t op = ncclSum) {
+    if (ncclAllReduce(in, out, count, type, op, (*comms[of])[0], stream) != ncclSuccess) std::abort();
   }
   void record() {
     rondoEvent_t event = nullptr;
@@ -103,6 +104,21 @@ TEST_CASE("other counts, other communicators and events are borders, and so many
     held.call(0, 8), held.call(1, 8), held.call(2, 9), held.call(3, 9);
     CHECK(held.let() == "1 2 2");
   }
+  SECTION("operators and types") {
+    Held held;
+    for (int part = 0; part < 8; ++part) {
+      held.call(held.data[part], held.data[part], 8, 0, part < 4 ? ncclFloat : ncclInt32,
+                part % 4 < 2 ? ncclSum : ncclMax);
+    }
+    CHECK(held.let() == "1 2 2 2 2");
+  }
+  SECTION("types") {
+    Held held;
+    for (int part = 0; part < 4; ++part) {
+      held.call(held.data[part], held.data[part], 8, 0, part < 2 ? ncclFloat : ncclInt32);
+    }
+    CHECK(held.let() == "1 2 2");
+  }
   SECTION("communicators") {
     Held held;
     held.call(0, 8), held.call(1, 8), held.call(2, 8, 1), held.call(3, 8, 1);
@@ -161,7 +177,7 @@ TEST_CASE("who waits for one of the calls that run at once does not wait for tho
     while (held.begun < 3) std::this_thread::yield();
     queue->wait(3);
   }
-  CHECK_FALSE(queue->idle());
+  CHECK_FALSE(queue->ask());
   CHECK(held.let() == "1 4");
 }
 
