@@ -16,6 +16,7 @@ namespace {
 /// A link that has room for so many messages, and brings what the test puts into it.
 struct Wire final : SendEnd, ReceiveEnd {
   std::size_t gains_up_to = any_bytes;
+  bool lends = false;
   std::uint64_t count = 0;
   std::byte room[64] = {};
   std::deque<Message> come;
@@ -26,6 +27,7 @@ struct Wire final : SendEnd, ReceiveEnd {
     ++count;
     return true;
   }
+  bool can_lend(const std::byte*, std::size_t) noexcept override { return lends; }
   std::uint64_t sent() const noexcept override { return count; }
   std::uint64_t released() noexcept override { return count; }
   int capacity() const noexcept override { return limits::credits; }
@@ -54,17 +56,23 @@ class Wires final : public Links {
 /// All-reduces of rank 0 of two, a float each, by `algorithm`, all under way.
 struct Calls {
   Wires wires;
-  std::unique_ptr<Program> program;
+  std::unique_ptr<Program> program, lending;
   std::vector<float> data;
   std::deque<Run> runs;
   float theirs = 10;
 
-  Calls(plan::Algorithm algorithm, std::size_t count, std::size_t gains_up_to) : data(count, 1.0f), runs(count) {
+  /// `lends`: each has two programs, here of one plan, and begins with the one for ranks that all can lend.
+  Calls(plan::Algorithm algorithm, std::size_t count, std::size_t gains_up_to, bool lends = false)
+      : data(count, 1.0f), runs(count) {
     wires.out.gains_up_to = gains_up_to;
+    wires.out.lends = lends;
     const plan::Schedule& schedule = *plan::find(CollectiveKind::all_reduce, algorithm);
     const auto topology = plan::Topology::on_hosts({0, 0});
     const plan::Collective collective{CollectiveKind::all_reduce, 2, schedule.blocks(topology), 0, 0};
-    program = std::make_unique<Program>(collective, schedule.build(topology, 0, 0), schedule.widest(topology), wires);
+    const auto bind = [&] {
+      return std::make_unique<Program>(collective, schedule.build(topology, 0, 0), schedule.widest(topology), wires);
+    };
+    program = bind(), lending = bind();
     for (std::size_t i = 0; i < count; ++i) {
       RunArguments a;
       a.program = program.get();
@@ -74,6 +82,7 @@ struct Calls {
       a.reduction = {DataType::float32, Operator::sum, 2, 0};
       a.reduce = host_reducer().find(DataType::float32, Operator::sum);
       a.signature.call = static_cast<std::uint32_t>(i);
+      if (lends) a.lending = {lending.get(), a.layout};
       a.alone = false;
       runs[i].start(a);
     }
@@ -112,6 +121,17 @@ TEST_CASE("A call sends before the call before it has its message, and receives 
 
 TEST_CASE("Where a link gains nothing by that, a call waits for the one before it") {
   Calls calls(plan::Algorithm::one_shot, 2, sizeof(float) - 1);
+  calls.look({0, 1});
+  CHECK(calls.wires.out.count == 1);
+  CHECK_FALSE(calls.runs[1].begun());
+  calls.bring(0);
+  calls.look({0, 1});
+  CHECK(calls.runs[0].done());
+  CHECK(calls.wires.out.count == 2);
+}
+
+TEST_CASE("A call that may begin again, and send once more, keeps its ends") {
+  Calls calls(plan::Algorithm::one_shot, 2, SendEnd::any_bytes, true);
   calls.look({0, 1});
   CHECK(calls.wires.out.count == 1);
   CHECK_FALSE(calls.runs[1].begun());
