@@ -16,7 +16,8 @@ PLANS = {"all_reduce": ["one_shot", "one_shot_pull", "two_shot", "two_shot_pull"
          "reduce_scatter": ["direct", "ring", "halving_doubling", "pat"],
          "all_gather": ["direct", "ring", "halving_doubling", "pat"],
          "broadcast": ["direct", "binomial", "chain"], "reduce": ["binomial", "chain"],
-         "gather": ["direct", "binomial"], "scatter": ["direct", "binomial"], "all_to_all": ["direct", "bruck"]}
+         "gather": ["direct", "binomial"], "scatter": ["direct", "binomial"], "all_to_all": ["direct", "bruck"],
+         "send_recv": ["send", "lend"]}
 
 
 def main():

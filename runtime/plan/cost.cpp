@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "base/result.h"
+#include "plan/symmetry.h"
 
 namespace rondo::plan {
 namespace {
@@ -84,6 +85,7 @@ class Simulation {
  private:
   void compile(const Plan& plan, int rank);
   std::int32_t link(int from, int to, int lane);
+  std::int32_t back(const Link& l, int lane) { return link(l.to, l.from, lane); }
   bool same_host(const Link& l) const { return topology_.host_of_rank[l.from] == topology_.host_of_rank[l.to]; }
   LinkCost cost_of(const Link& l) const;
   bool lends(const Link& l) const { return parameters_.lends && same_host(l); }
@@ -107,6 +109,7 @@ class Simulation {
 
   const Topology& topology_;
   const Parameters& parameters_;
+  const Symmetry symmetry_;  // only its first `stride` ranks are run
   Cost result_;
   std::vector<Actor> actors_;
   std::vector<Link> links_;
@@ -126,7 +129,10 @@ class Simulation {
 
 Simulation::Simulation(const Schedule& schedule, const Topology& topology, std::uint64_t bytes,
                        const Parameters& parameters, int root)
-    : topology_(topology), parameters_(parameters) {
+    : topology_(topology),
+      parameters_(parameters),
+      symmetry_(parameters.whole ? Symmetry{topology.ranks(), topology.ranks()}
+                                 : symmetry_of(schedule, topology, root)) {
   const int ranks = topology.ranks();
   const Collective collective{schedule.kind, ranks, schedule.blocks(topology), root, 0};
   const int hosts = *std::max_element(topology.host_of_rank.begin(), topology.host_of_rank.end()) + 1;
@@ -134,15 +140,15 @@ Simulation::Simulation(const Schedule& schedule, const Topology& topology, std::
   ingress_.assign(ranks + hosts, 0);
   sent_bytes_.assign(ranks, 0);
   std::vector<Shape> shapes;
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < symmetry_.stride; ++rank) {
     const Plan plan = schedule.build(topology, rank, root);
     compile(plan, rank);
     shapes.push_back(shape_of(collective, plan, 1));
   }
   for (Shape& shape : shapes) {
     shape.widest = schedule.widest(topology);
-    layouts_.emplace_back(shape, shape.segmented ? (bytes + ranks - 1) / ranks : bytes, DataType::uint8,
-                          parameters.cut);
+    const bool shared_out = shape.segmented && schedule.kind != CollectiveKind::send_recv;
+    layouts_.emplace_back(shape, shared_out ? (bytes + ranks - 1) / ranks : bytes, DataType::uint8, parameters.cut);
   }
   result_.tiles = layouts_.front().tiles();
   result_.slices = layouts_.front().slices();
@@ -173,7 +179,7 @@ void Simulation::compile(const Plan& plan, int rank) {
       }
       if (s.reply)
         for (std::uint32_t i = 0; i < receipts; ++i)
-          links_[link(rank, links_[a.links[links_at + i]].from, strand.lane)].sender = id;
+          links_[back(links_[a.links[links_at + i]], strand.lane)].sender = id;
       a.records.push_back({s.operation, s.reply, static_cast<bool>(s.target),
                            s.operation == Operation::lend && s.target, static_cast<std::int32_t>(s.from.size()), range,
                            links_at, receipts});
@@ -183,6 +189,9 @@ void Simulation::compile(const Plan& plan, int rank) {
 
 std::int32_t Simulation::link(int from, int to, int lane) {
   const auto ranks = static_cast<std::uint64_t>(topology_.ranks());
+  const Symmetry::Ends ends = symmetry_.representative(from, to);
+  from = ends.from;
+  to = ends.to;
   const auto [at, added] =
       link_of_.try_emplace((lane * ranks + from) * ranks + to, static_cast<std::int32_t>(links_.size()));
   if (added) {
@@ -200,7 +209,8 @@ LinkCost Simulation::cost_of(const Link& l) const {
 }
 
 double& Simulation::port(std::vector<double>& ports, const Link& l, std::int32_t rank) {
-  return ports[same_host(l) ? rank : topology_.ranks() + topology_.host_of_rank[rank]];
+  const std::int32_t run = rank % symmetry_.stride;
+  return ports[same_host(l) ? run : topology_.ranks() + topology_.host_of_rank[run]];
 }
 
 // ---- events
@@ -241,7 +251,7 @@ bool Simulation::can_start(Actor& a, const Record& record) {
     if (l.messages.empty()) return false;
     a.start = std::max(a.start, l.messages.front().available);
     if (!record.reply || l.messages.front().lent) continue;
-    a.awaits = link(a.rank, l.from, a.lane);  // a declined lend is answered by a message
+    a.awaits = back(l, a.lane);  // a declined lend is answered by a message
     if (!has_credit(links_[a.awaits], a.start)) return false;
   }
   a.awaits = -1;
@@ -279,7 +289,7 @@ bool Simulation::settle(Actor& a, const Record& record, double now) {
     Link& l = links_[ends.sends[a.checked]];
     const bool declined = !lends(l);
     for (; l.lent > 0; --l.lent) {
-      a.awaits = declined ? link(l.to, l.from, a.lane) : ends.sends[a.checked];
+      a.awaits = declined ? back(l, a.lane) : ends.sends[a.checked];
       Link& answers = links_[a.awaits];
       if (declined ? answers.messages.empty() : answers.settled.empty()) return false;
       a.start = std::max(a.start, declined ? answers.messages.front().available : answers.settled.front());
@@ -339,14 +349,14 @@ double Simulation::reply_and_release(Actor& a, const Record& record, double time
     const Message m = links_[i].messages.front();
     links_[i].messages.pop();
     if (record.reply) {
-      Link& back = links_[link(a.rank, links_[i].from, a.lane)];
+      Link& answers = links_[back(links_[i], a.lane)];
       if (m.lent) {
-        double& free = port(egress_, back, a.rank);
-        time = free = std::max(time, free) + cost_of(back).seconds_per_byte * static_cast<double>(bytes);
-        back.bytes += bytes;
+        double& free = port(egress_, answers, a.rank);
+        time = free = std::max(time, free) + cost_of(answers).seconds_per_byte * static_cast<double>(bytes);
+        answers.bytes += bytes;
         sent_bytes_[a.rank] += bytes;
       } else {
-        send(back, {bytes, false}, time);
+        send(answers, {bytes, false}, time);
       }
     }
     release(links_[i], time, m.lent);
@@ -413,18 +423,26 @@ Cost Simulation::run() {
                                               " credits: rank " + std::to_string(a.rank) + " waits at step " +
                                               std::to_string(a.step));
   for (const Link& l : links_) result_.link_bytes_max = std::max(result_.link_bytes_max, l.bytes);
+  result_.messages *= static_cast<std::uint64_t>(symmetry_.ranks / symmetry_.stride);
   result_.rank_bytes_max = *std::max_element(sent_bytes_.begin(), sent_bytes_.end());
   return result_;
 }
 
 }  // namespace
 
+int ranks_run(const Schedule& schedule, const Topology& topology) { return symmetry_of(schedule, topology, 0).stride; }
+
+Cost cost(const Schedule& schedule, const Topology& topology, std::uint64_t bytes, const Parameters& parameters,
+          int root) {
+  return Simulation(schedule, topology, bytes, parameters, root).run();
+}
+
 Cost cost(CollectiveKind kind, Algorithm algorithm, const Topology& topology, std::uint64_t bytes,
           const Parameters& parameters, int root) {
   const Schedule* schedule = find(kind, algorithm);
   if (!schedule)
     throw Error(Code::invalid_argument, std::string(name(algorithm)).append(" does not serve ").append(name(kind)));
-  return Simulation(*schedule, topology, bytes, parameters, root).run();
+  return cost(*schedule, topology, bytes, parameters, root);
 }
 
 }  // namespace rondo::plan

@@ -6,6 +6,8 @@
 // within the host; those of a host serve its links to other hosts.  Reducing takes time for each operand after the
 // first; so does a local copy.  A borrower reads lent memory, and stores replies, through its own port.  A credit
 // returns after the link's latency.
+//
+// Where all ranks, or all hosts, do the same but for their number, one of them is run, and stands for all.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +30,7 @@ struct Parameters {
   int credits = limits::credits;
   bool lends = false;  // whether links within a host grant lends
   Cut cut;             // tiles and slices, as the executor would cut
+  bool whole = false;  // run every rank, also where one stands for others
 };
 
 struct Cost {
@@ -39,8 +42,13 @@ struct Cost {
   int slices = 0;
 };
 
+/// The ranks that are run for a schedule: fewer than all where one stands for others.
+int ranks_run(const Schedule& schedule, const Topology& topology);
+
 /// `bytes` is the whole buffer; collectives with a block a rank have bytes / ranks in each.  Throws
-/// Error(invalid_argument) if there is no such schedule, or if these credits deadlock it.
+/// Error(invalid_argument) if these credits deadlock it, or if there is no such schedule.
+Cost cost(const Schedule& schedule, const Topology& topology, std::uint64_t bytes, const Parameters& parameters = {},
+          int root = 0);
 Cost cost(CollectiveKind kind, Algorithm algorithm, const Topology& topology, std::uint64_t bytes,
           const Parameters& parameters = {}, int root = 0);
 

@@ -2,6 +2,7 @@
 #include "plan/cost.h"
 
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "base/result.h"
 
@@ -122,6 +123,42 @@ TEST_CASE("a ring that follows the hosts crosses each host's port once") {
     return cost(CollectiveKind::all_reduce, Algorithm::ring, topology, 1 << 24, p).seconds;
   };
   REQUIRE(seconds(far) > 3 * seconds(near));
+}
+
+TEST_CASE("one rank or host that stands for all others gives the cost of all") {
+  std::set<std::pair<CollectiveKind, Algorithm>> folded;
+  for (const int n : {4, 7, 16, 32})
+    for (const int of_host : {0, 1, 2, 4, 8}) {
+      if (of_host > 0 && n % of_host != 0) continue;
+      Topology topology = Topology::one_host(n);
+      if (of_host > 0)
+        for (int rank = 0; rank < n; ++rank) topology.host_of_rank[rank] = rank / of_host;
+      for (const Schedule& schedule : schedules()) {
+        if (ranks_run(schedule, topology) == n) continue;
+        folded.emplace(schedule.kind, schedule.algorithm);
+        for (const bool lends : {false, true})
+          for (const std::uint64_t bytes : {std::uint64_t{64} * n, std::uint64_t{3} << 20}) {
+            Parameters p;
+            p.lends = lends;
+            const auto run = [&] { return cost(schedule, topology, bytes, p); };
+            const Cost one = run();
+            p.whole = true;
+            const Cost all = run();
+            INFO(name(schedule.kind) << " " << name(schedule.algorithm) << ", " << n << " ranks, " << of_host
+                                     << " a host, " << bytes << " bytes, lends " << lends);
+            CHECK(one.seconds == Approx(all.seconds).epsilon(0.01));
+            CHECK(one.messages == all.messages);
+          }
+      }
+    }
+  for (const auto& [kind, algorithm] : {std::pair{CollectiveKind::all_reduce, Algorithm::ring},
+                                        std::pair{CollectiveKind::all_reduce, Algorithm::halving_doubling},
+                                        std::pair{CollectiveKind::all_reduce, Algorithm::hierarchical},
+                                        std::pair{CollectiveKind::all_gather, Algorithm::direct},
+                                        std::pair{CollectiveKind::reduce_scatter, Algorithm::pat},
+                                        std::pair{CollectiveKind::all_to_all, Algorithm::bruck}})
+    REQUIRE(folded.contains({kind, algorithm}));
+  REQUIRE_FALSE(folded.contains({CollectiveKind::broadcast, Algorithm::chain}));  // the root is not like the others
 }
 
 TEST_CASE("algorithms are ranked, also for thousands of ranks") {

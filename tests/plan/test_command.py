@@ -16,7 +16,8 @@ SHIPPED = {"all_reduce": ["ring", "star", "one_shot", "two_shot", "one_shot_pull
            "reduce_scatter": ["ring", "direct", "halving_doubling", "pat"],
            "all_gather": ["ring", "direct", "halving_doubling", "pat"],
            "broadcast": ["chain", "binomial", "direct"], "reduce": ["chain", "binomial"],
-           "gather": ["direct", "binomial"], "scatter": ["direct", "binomial"], "all_to_all": ["direct", "bruck"]}
+           "gather": ["direct", "binomial"], "scatter": ["direct", "binomial"], "all_to_all": ["direct", "bruck"],
+           "send_recv": ["send", "lend"]}
 
 
 def plan(*arguments):

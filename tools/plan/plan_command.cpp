@@ -50,14 +50,52 @@ plan::Topology topology_of(const Request& request) {
   return plan::Topology::on_hosts(std::move(host_of_rank));
 }
 
-const plan::Schedule& schedule_of(const Request& request) {
-  std::string known;
-  for (const plan::Schedule& schedule : plan::schedules()) {
-    if (name(schedule.kind) == request.collective && name(schedule.algorithm) == request.algorithm) return schedule;
-    known.append("\n  ").append(name(schedule.kind)).append(" ").append(name(schedule.algorithm));
+/// A schedule as this command names it.
+struct Named {
+  std::string collective, algorithm;
+  plan::Schedule schedule;
+};
+
+std::int32_t receiver(const plan::Topology& topology, int sender) { return (sender + 1) % topology.ranks(); }
+
+/// The root sends, or lends, to the next rank.
+template <bool lends>
+plan::Plan message(const plan::Topology& topology, int rank, int root) {
+  const std::int32_t to = receiver(topology, root);
+  plan::Plan plan;
+  if (rank == root) plan = plan::send_to(to, lends);
+  if (rank == to) plan.strands.push_back(plan::receive_from(root).strands.front());
+  return plan;
+}
+
+/// All schedules, and a message, of which either side is a call of its own.
+const std::vector<Named>& known() {
+  static const std::vector<Named> all = [] {
+    std::vector<Named> list;
+    for (const plan::Schedule& s : plan::schedules())
+      list.push_back({std::string(name(s.kind)), std::string(name(s.algorithm)), s});
+    const auto one = [](int, int) { return 1; };
+    const auto block = [](const plan::Topology&) { return 1; };
+    const auto add = [&](const char* algorithm, auto build, bool lends) {
+      list.push_back({"send_recv",
+                      algorithm,
+                      {CollectiveKind::send_recv, plan::Algorithm::direct, build, one, block, block, false, lends}});
+    };
+    add("send", message<false>, false);
+    add("lend", message<true>, true);
+    return list;
+  }();
+  return all;
+}
+
+const Named& schedule_of(const Request& request) {
+  std::string names;
+  for (const Named& each : known()) {
+    if (each.collective == request.collective && each.algorithm == request.algorithm) return each;
+    names.append("\n  ").append(each.collective).append(" ").append(each.algorithm);
   }
-  if (request.algorithm.empty()) refuse("say which collective and which algorithm; there are:" + known);
-  refuse("no plan for `" + request.collective + " " + request.algorithm + "`; there are:" + known);
+  if (request.algorithm.empty()) refuse("say which collective and which algorithm; there are:" + names);
+  refuse("no plan for `" + request.collective + " " + request.algorithm + "`; there are:" + names);
 }
 
 // ---- the steps
@@ -79,7 +117,8 @@ void print_steps(const plan::Run& run) {
         from_width = std::max(from_width, listed(s.from).size());
         to_width = std::max(to_width, listed(s.to).size());
       }
-  for (std::size_t rank = 0; rank < run.plans.size(); ++rank)
+  for (std::size_t rank = 0; rank < run.plans.size(); ++rank) {
+    if (run.plans[rank].strands.empty()) std::printf("\nrank %zu\n  takes no part\n", rank);
     for (std::size_t index = 0; index < run.plans[rank].strands.size(); ++index) {
       const plan::Strand& strand = run.plans[rank].strands[index];
       std::printf("\nrank %zu", rank);
@@ -96,6 +135,7 @@ void print_steps(const plan::Run& run) {
                     listed(s.to).c_str(), s.source ? text(s.source).c_str() : "-", target.c_str());
       }
     }
+  }
 }
 
 // ---- the proof
@@ -167,34 +207,33 @@ plan::Parameters parameters_of(const Request& request) {
 }
 
 struct Row {
-  plan::Algorithm algorithm;
+  std::string algorithm;
   plan::Cost cost;
 };
 
 /// The chosen algorithm and its rivals, fastest first.
-std::vector<Row> costs(const plan::Schedule& chosen, const plan::Topology& topology, const Request& request) {
+std::vector<Row> costs(const Named& chosen, const plan::Topology& topology, const Request& request) {
   std::vector<Row> rows;
-  for (const plan::Schedule& schedule : plan::schedules())
-    if (schedule.kind == chosen.kind)
-      rows.push_back({schedule.algorithm, plan::cost(schedule.kind, schedule.algorithm, topology, request.bytes,
-                                                     parameters_of(request), request.root)});
+  for (const Named& each : known())
+    if (each.collective == chosen.collective)
+      rows.push_back(
+          {each.algorithm, plan::cost(each.schedule, topology, request.bytes, parameters_of(request), request.root)});
   std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.cost.seconds < b.cost.seconds; });
   return rows;
 }
 
-void print_costs(const plan::Schedule& chosen, const Request& request, const std::vector<Row>& rows) {
+void print_costs(const Named& chosen, const Request& request, const std::vector<Row>& rows) {
   std::printf("\ncost of %llu bytes in the model (it ranks, it does not predict)\n",
               static_cast<unsigned long long>(request.bytes));
   std::printf("  %-18s %14s %12s %16s %16s %12s %7s %7s\n", "algorithm", "time us", "algbw GB/s", "link bytes max",
               "rank bytes max", "messages", "tiles", "slices");
   for (const Row& row : rows)
-    std::printf("%s %-18s %14.2f %12.2f %16llu %16llu %12llu %7llu %7d\n",
-                row.algorithm == chosen.algorithm ? ">" : " ", std::string(name(row.algorithm)).c_str(),
-                row.cost.seconds * 1e6, static_cast<double>(request.bytes) / row.cost.seconds / 1e9,
-                static_cast<unsigned long long>(row.cost.link_bytes_max),
-                static_cast<unsigned long long>(row.cost.rank_bytes_max),
-                static_cast<unsigned long long>(row.cost.messages), static_cast<unsigned long long>(row.cost.tiles),
-                row.cost.slices);
+    std::printf(
+        "%s %-18s %14.2f %12.2f %16llu %16llu %12llu %7llu %7d\n", row.algorithm == chosen.algorithm ? ">" : " ",
+        row.algorithm.c_str(), row.cost.seconds * 1e6, static_cast<double>(request.bytes) / row.cost.seconds / 1e9,
+        static_cast<unsigned long long>(row.cost.link_bytes_max),
+        static_cast<unsigned long long>(row.cost.rank_bytes_max), static_cast<unsigned long long>(row.cost.messages),
+        static_cast<unsigned long long>(row.cost.tiles), row.cost.slices);
 }
 
 // ---- all of it
@@ -212,7 +251,7 @@ json as_json(const plan::Run& run, const Proof* proof, const std::vector<Row>& r
                          {"runs", proof->runs},
                          {"left_fold", proof->left_fold}};
   for (const Row& row : rows)
-    result["costs"].push_back({{"algorithm", std::string(name(row.algorithm))},
+    result["costs"].push_back({{"algorithm", row.algorithm},
                                {"seconds", row.cost.seconds},
                                {"link_bytes_max", row.cost.link_bytes_max},
                                {"messages", row.cost.messages}});
@@ -236,22 +275,24 @@ void run_request(const Request& request) {
     if (!tools::print_table(request.svg)) cannot_write(request.svg);
     return;
   }
-  const plan::Schedule& schedule = schedule_of(request);
+  const Named& named = schedule_of(request);
+  const plan::Schedule& schedule = named.schedule;
   const plan::Topology topology = topology_of(request);
-  const plan::Run run = plan::build_run(schedule, topology, request.root);
+  plan::Run run = plan::build_run(schedule, topology, request.root);
+  run.collective.peer = receiver(topology, request.root);
   const std::string title = request.collective + " " + request.algorithm + ", " + std::to_string(topology.ranks()) +
                             (topology.ranks() == 1 ? " rank" : " ranks");
   Proof proof;
   if (request.verify || !request.svg.empty()) proof = prove(schedule, run);
   std::vector<Row> rows;
-  if (request.cost) rows = costs(schedule, topology, request);
+  if (request.cost) rows = costs(named, topology, request);
   if (request.json) {
     std::cout << as_json(run, request.verify ? &proof : nullptr, rows).dump(1) << '\n';
   } else {
     std::printf("%s\n", title.c_str());
     print_steps(run);
     if (request.verify) print_proof(schedule, run, proof);
-    if (request.cost) print_costs(schedule, request, rows);
+    if (request.cost) print_costs(named, request, rows);
   }
   if (!proof.verdict.ok()) throw CLI::RuntimeError(1);
   if (!request.svg.empty()) write_svg(request.svg, run, title);
@@ -262,11 +303,13 @@ void run_request(const Request& request) {
 void add_plan_command(CLI::App& app) {
   auto request = std::make_shared<Request>();  // shared with the callback, which outlives this function
   CLI::App* command = app.add_subcommand("plan", "Print, verify, cost and draw the plan of a collective");
-  command->add_option("collective", request->collective,
-                      "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all");
+  command->add_option(
+      "collective", request->collective,
+      "all_reduce, reduce_scatter, all_gather, broadcast, reduce, gather, scatter, all_to_all, send_recv");
   command->add_option("algorithm", request->algorithm, "A wrong one gets the list");
   command->add_option("-n,--ranks", request->ranks, "Number of ranks")->check(CLI::Range(1, 4096));
-  command->add_option("--root", request->root, "Root of a rooted collective");
+  command->add_option("--root", request->root,
+                      "Root of a rooted collective; of send_recv the sender, to the next rank");
   command->add_option("--hosts", request->hosts, "Ranks on each host: 2,2")->delimiter(',')->check(CLI::PositiveNumber);
   command->add_flag("--verify", request->verify, "Prove it, and say what was proved");
   command->add_flag("--cost", request->cost, "Cost it, beside its rivals");

@@ -1,7 +1,8 @@
 // The table of the cost model: every schedule at every size and number of ranks on a few networks; the fastest one.
 //
-// Runs of more than `work_max` steps or messages are left out.  Most cannot win, as one rank's ports alone are busy for
-// longer than the fastest run takes; where one might, the cell says so.
+// Those with the least work go first.  Most others cannot win, as one rank's ports alone are busy for longer than the
+// fastest run takes, and are not run; nor are runs of more than `work_max` steps or messages, of which the cell says
+// so.
 #include "tools/plan/table.h"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ constexpr std::array networks{
 };
 constexpr std::array ranks_shown{2, 4, 8, 16, 64, 256, 1024, 4096};
 constexpr std::array<std::uint64_t, 8> sizes{8, 512, 4 << 10, 32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20};
-constexpr double work_max = 1.2e6;
+constexpr double work_max = 12e6;
 constexpr double near = 1.01;  // within this of the fastest is as fast
 
 std::string size_text(std::uint64_t bytes) {
@@ -61,9 +62,14 @@ plan::Cut cut_of(const Schedule& schedule) {
   return cut;
 }
 
+/// How long a rank's port is busy, with its own host and with others.
+struct Busy {
+  double inside = 0, outside = 0;
+};
+
 /// What can be said of a schedule without running it.
 struct Estimate {
-  double work = 0;     // messages or steps of all ranks, about
+  double work = 0;     // messages or steps of the ranks that are run, about
   double seconds = 0;  // no run takes less: what the ports of one rank are busy
 };
 
@@ -73,28 +79,42 @@ Estimate estimate(const Schedule& schedule, const plan::Topology& topology, std:
   const std::int32_t blocks = schedule.blocks(topology);
   const plan::Collective collective{schedule.kind, ranks, blocks, 0, 0};
   Estimate result;
-  for (const int rank : {0, ranks / 2, ranks - 1}) {
+  const int run = plan::ranks_run(schedule, topology);
+  const std::array others{1, ranks / 3, ranks / 2, 2 * ranks / 3, ranks - 1};
+  for (int sample = -1; sample < static_cast<int>(others.size()); ++sample) {
+    const int rank = sample < 0 ? 0 : others[sample];
     const plan::Plan plan = schedule.build(topology, rank, 0);
     const plan::Shape shape = plan::shape_of(collective, plan, schedule.widest(topology));
     const double block = static_cast<double>(bytes) / (shape.segmented ? ranks : blocks);
     const plan::Layout layout(shape, static_cast<std::uint64_t>(shape.segmented ? std::ceil(block) : bytes),
                               DataType::uint8, parameters.cut);
     const double parts = static_cast<double>(layout.tiles()) * layout.slices();
-    double steps = 0, sends = 0, inside = 0, outside = 0;
+    double steps = 0, sends = 0;
+    Busy egress, ingress;
+    const auto add = [&](Busy& port, std::int32_t peer, double carried) {
+      const bool same_host = topology.host_of_rank[peer] == topology.host_of_rank[rank];
+      const plan::LinkCost& link = same_host ? parameters.same_host : parameters.other_host;
+      (same_host ? port.inside : port.outside) += parts * link.seconds_per_message + carried * link.seconds_per_byte;
+    };
     for (const plan::Strand& strand : plan.strands) {
       steps += static_cast<double>(strand.steps.size()) * parts;
-      for (const plan::Step& step : strand.steps)
+      for (const plan::Step& step : strand.steps) {
+        if (step.operation == plan::Operation::wait) continue;
+        const double carried = block * std::max(step.source.count, step.target.count);
+        for (const std::int32_t peer : step.from)
+          if (peer != plan::here && peer != rank) {
+            add(ingress, peer, carried);
+            if (step.reply) add(egress, peer, carried);
+          }
         for (const std::int32_t peer : step.to) {
-          if (step.operation == plan::Operation::wait || peer == rank) continue;
-          const bool same_host = topology.host_of_rank[peer] == topology.host_of_rank[rank];
-          const plan::LinkCost& link = same_host ? parameters.same_host : parameters.other_host;
-          const double carried = block * std::max(step.source.count, step.target.count);
-          (same_host ? inside : outside) += parts * link.seconds_per_message + carried * link.seconds_per_byte;
+          if (peer == rank) continue;
+          add(egress, peer, carried);
           sends += parts;
         }
+      }
     }
-    result.work = std::max({result.work, sends * ranks, steps * ranks});
-    result.seconds = std::max({result.seconds, inside, outside});
+    result.work += std::max(sends, steps) * (sample < 0 ? 1 : (run - 1) / static_cast<double>(others.size()));
+    result.seconds = std::max({result.seconds, egress.inside, egress.outside, ingress.inside, ingress.outside});
   }
   return result;
 }
@@ -121,7 +141,7 @@ Cell find_fastest(CollectiveKind kind, const Network& network, int ranks, std::u
     candidates.push_back({&schedule, estimate(schedule, topology, bytes, parameters)});
   }
   std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.estimate.seconds < b.estimate.seconds; });
+                   [](const Candidate& a, const Candidate& b) { return a.estimate.work < b.estimate.work; });
   std::vector<std::pair<double, Algorithm>> found;
   double best = std::numeric_limits<double>::infinity(), left_out = best;
   for (const Candidate& candidate : candidates) {
@@ -132,7 +152,7 @@ Cell find_fastest(CollectiveKind kind, const Network& network, int ranks, std::u
     }
     parameters.cut = cut_of(*candidate.schedule);
     const Algorithm algorithm = candidate.schedule->algorithm;
-    found.emplace_back(plan::cost(kind, algorithm, topology, bytes, parameters).seconds, algorithm);
+    found.emplace_back(plan::cost(*candidate.schedule, topology, bytes, parameters).seconds, algorithm);
     best = std::min(best, found.back().first);
   }
   std::stable_sort(found.begin(), found.end());
