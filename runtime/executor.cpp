@@ -343,7 +343,7 @@ bool Run::advance(StrandState& s) noexcept {
     for (const Operand& operand : step.operands) {
       if (operand.link == nullptr) continue;
       const Message& message = *operand.link->peek();
-      std::byte* const room = message.lent ? message.reply : operand.reverse->reserve(bytes);
+      std::byte* const room = message.lent ? message.reply : operand.reverse->reserve_answer(message);
       if (room == nullptr) return blocked(s, nullptr, operand.reverse, operand.peer);
       if (message.lent || !answers_from_target) add_target(targets++, room, shape.bytes);
     }
@@ -444,7 +444,9 @@ bool Run::settle(StrandState& s, std::span<const Destination> to) noexcept {
     if (message == nullptr) return blocked(s, reply.link, nullptr, reply.peer);
     if (!matches(*message, bytes * static_cast<std::size_t>(reply.piece.segments), reply.peer)) return false;
     for (int i = 0; i < reply.piece.segments && message->data != reply.target; ++i) {
-      std::memcpy(reply.target + i * reply.piece.stride, message->data + i * bytes, bytes);
+      const Source source{message->data + i * bytes, false};
+      std::byte* const to = reply.target + i * reply.piece.stride;
+      a_.reduce(a_.reduction, &source, 1, &to, 1, bytes >> element_shift_, false);
     }
     reply.link->release();
     reply.link = nullptr;

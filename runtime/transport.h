@@ -60,6 +60,10 @@ class SendEnd {
   /// peer keeps the room of one for an answer, or has not told of the last ones released.  There may be more for small
   /// ones and for lent ones.
   virtual std::byte* reserve(std::size_t bytes) noexcept = 0;
+  /// Like reserve(), for the answer to a message of the reverse link that is peeked, and will be released just before
+  /// this is committed.  It may be the room of the message itself: the answer's bytes come from the message's, one by
+  /// one.
+  virtual std::byte* reserve_answer(const Message& message) noexcept { return reserve(message.bytes); }
   /// Sends the reserved message.
   virtual void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept = 0;
   /// Offers `bytes` at `source` in place of a copy, and `reply` (or null) for the answer.  Needs a credit: call after

@@ -63,8 +63,9 @@ class Places {
   Spot found() const noexcept { return {places_[found_.place].slot, found_.at, false}; }
   /// What was found is not needed.
   void forget() noexcept { found_.bytes = 0; }
-  /// Fills the place that was found with message `number`.
-  Spot fill(std::uint64_t number) noexcept {
+  /// Fills the place that was found with message `number`; `asks`: its receiver answers it, in the slot itself if that
+  /// is given.
+  Spot fill(std::uint64_t number, bool asks) noexcept {
     Spot spot = found();
     Place& place = places_[found_.place];
     place.until = number;
@@ -75,7 +76,7 @@ class Places {
                                  Spot::unit_bytes;
     } else {
       if (open_ == found_.place) open_ = none;
-      spot.given = joined_ && (owed_ > 0 || (owed_ == 0 && answers_));
+      spot.given = joined_ && (asks || owed_ > 0 || (owed_ == 0 && answers_));
       if (spot.given) {
         given_ = number;
         give(found_.place);
@@ -83,6 +84,18 @@ class Places {
     }
     answers_ = false;
     found_.bytes = 0;
+    return spot;
+  }
+  /// Message `number` answers one that was given with its slot, and released since: it lies there, too, and gives the
+  /// slot back.
+  Spot answer(Spot asked, std::uint64_t number) noexcept {
+    int place = count_ - 1;
+    while (place > 0 && places_[place].slot != (asked.slot ^ other_ring)) --place;
+    const Spot spot{places_[place].slot, 0, true};
+    given_ = number;
+    give(place);
+    if (found_.place == count_) found_.place = place;
+    answers_ = false;
     return spot;
   }
   /// Where a message like the last one, behind it, would go; false: there may be no room, or it should wait for a slot
@@ -142,7 +155,7 @@ class Places {
     next_ = place < count_ ? place : 0;
   }
 
-  std::array<Place, limits::credits + 1> places_;
+  std::array<Place, 2 * limits::credits> places_;  // the peer's slots that were given, too
   int count_ = limits::credits;
   int next_ = 0;     // the place to look at first
   int open_ = none;  // the place where messages lie side by side, and where the next one goes

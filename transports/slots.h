@@ -120,20 +120,16 @@ inline constexpr int rooms_max = 2;
 
 /// How often a borrower looks for the next of several lends: for somewhat longer than one takes.
 inline constexpr int looks_between_lends = 200;
-
 /// Up to this size a sender fetches the next slot's lines, which its receiver had last, for writing; measured: more is
 /// gone again before it is used.
 inline constexpr std::size_t fetched_bytes_max = 8 * 1024;
-
 /// Up to this size a sender pushes out what it gives with its slot, once the message is there: its receiver, who fills
 /// that slot next, wants all of its lines now.  Measured: of longer ones it is late; where a sender fills a slot's
 /// lines again itself, or ranks share cores, they would have to be fetched back.
 inline constexpr std::size_t pushed_bytes_max = 4 * 1024;
-
 /// Up to this size a receiver asks for all lines of a message at once: copying them one after another has fewer of them
 /// under way.  Measured: of longer ones the processor itself fetches as many.
 inline constexpr std::size_t read_at_once_bytes_max = 4 * 1024;
-
 /// Releases of short messages that the sender is not told of at once: nobody waits for them while it has other headers,
 /// and other slots, and the counter's line stays in the receiver's cache.
 inline constexpr std::uint64_t releases_untold_max = limits::headers / 4;
@@ -149,6 +145,8 @@ struct Acknowledged {
   Places places;
   std::byte* incoming_slots = nullptr;
   std::byte* outgoing_slots = nullptr;
+  Spot asked;                       // of the last message peeked that may be answered where it lies
+  std::byte* asked_data = nullptr;  // there
 
   /// Lets slots change hands: on both ranks, before the first message.
   void join(RingView outgoing, RingView to_here) noexcept {
@@ -190,10 +188,20 @@ class Sender final : public SendEnd {
     return small ? ring_.head.headers[sent_ % limits::headers].payload : room(acknowledged_.places.found());
   }
 
+  /// The slot of the message itself, if that was given: nobody else reads there, and its lines are here.
+  std::byte* reserve_answer(const Message& message) noexcept override {
+    if (message.lent || message.data != acknowledged_.asked_data) return reserve(message.bytes);
+    if (reserve(limits::inline_bytes) == nullptr) return nullptr;
+    answers_in_place_ = true;
+    return acknowledged_.asked_data;
+  }
+
   void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept override {
     std::uint32_t kind = (flags.raw ? raw : 0u) | (flags.offers_reply ? offers_reply : 0u);
-    if (bytes <= limits::inline_bytes) return publish(bytes, kind, signature);
-    const Spot spot = acknowledged_.places.fill(sent_ + 1);
+    const bool in_place = std::exchange(answers_in_place_, false);
+    if (in_place) kind |= acknowledged_.places.answer(acknowledged_.asked, sent_ + 1).word();
+    if (in_place || bytes <= limits::inline_bytes) return publish(bytes, kind, signature);
+    const Spot spot = acknowledged_.places.fill(sent_ + 1, flags.offers_reply);
     publish(bytes, kind | spot.word(), signature);
     if (spot.given && bytes <= pushed_bytes_max && peer_.has_core) push_room_out(spot, bytes);
     if (bytes <= fetched_bytes_max) fetch_room(bytes);
@@ -303,6 +311,7 @@ class Sender final : public SendEnd {
   std::uint64_t released_;
   std::uint64_t by_address_until_ = 0;  // released() from which on nothing is lent by address
   std::size_t run_left_ = 0;            // bytes of messages to come that the last one lent with its own
+  bool answers_in_place_ = false;       // what is committed next, after the release of what it answers
 };
 
 class Receiver final : public ReceiveEnd {
@@ -404,7 +413,11 @@ class Receiver final : public ReceiveEnd {
     message_.reply = nullptr;
     if (!message_.lent) {
       const bool inside = message_.bytes <= limits::inline_bytes;
-      message_.data = inside ? header.payload : slot(Spot::of(word));
+      const Spot spot = Spot::of(word);
+      message_.data = inside ? header.payload : slot(spot);
+      acknowledged_.asked = spot;
+      const bool may_stay = !inside && spot.given && message_.offers_reply;
+      acknowledged_.asked_data = may_stay ? const_cast<std::byte*>(message_.data) : nullptr;
       if (!inside && message_.bytes <= read_at_once_bytes_max) read_at_once(message_.data, message_.bytes);
     } else {
       LentRange range;

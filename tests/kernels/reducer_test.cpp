@@ -29,7 +29,8 @@ struct Call {
   int sources = 2;
   int targets = 1;
   bool finish = false;
-  int aliased_source = -1;  // the first target is this source
+  int aliased_source = -1;   // the first target is this source
+  bool all_aliased = false;  // and the other targets are the sources behind it
 };
 
 std::uint64_t bits_at(const std::byte* data, std::size_t index, std::size_t size) {
@@ -113,9 +114,12 @@ class Fixture {
       sources.push_back({data, raw.back()});
     }
     std::vector<std::byte*> targets;
+    std::vector<bool> written(sources.size());
     for (int k = 0; k < call.targets; ++k) {
-      const bool aliased = k == 0 && call.aliased_source >= 0;
-      targets.push_back(aliased ? memory[static_cast<std::size_t>(call.aliased_source)]->data() : add(memory, bytes));
+      const bool aliased = call.aliased_source >= 0 && (k == 0 || call.all_aliased);
+      const auto source = static_cast<std::size_t>((call.aliased_source + k) % call.sources);
+      if (aliased) written[source] = true;
+      targets.push_back(aliased ? memory[source]->data() : add(memory, bytes));
     }
     reducer.find(type, call.reduction.op)(call.reduction, sources.data(), call.sources, targets.data(), call.targets,
                                           call.elements, call.finish);
@@ -123,7 +127,7 @@ class Fixture {
       if (std::string text = first_wrong(call, before, raw, target); !text.empty()) return text;
     }
     for (std::size_t k = 0; k < sources.size(); ++k) {
-      if (static_cast<int>(k) == call.aliased_source) continue;
+      if (written[k]) continue;
       if (!std::equal(before[k].begin(), before[k].end(), sources[k].data)) return "a source was written";
     }
     return {};
@@ -191,10 +195,24 @@ TEST_CASE("one to nine sources, one to three targets") {
   });
 }
 
+TEST_CASE("slices that are swept at several places at once, in place of one or of all sources") {
+  Fixture fixture(6);
+  for_each_kernel([&](const Reducer& reducer, DataType type, Operator op, const std::string& set) {
+    INFO(set);
+    for (int call = 0; call < 3; ++call) {
+      const std::size_t elements = (31 * 1024 + fixture.below(9 * 1024)) / element_bytes(type);
+      const int sources = 1 + static_cast<int>(fixture.below(2)), targets = 1 + static_cast<int>(fixture.below(2));
+      Call large = fixture.call(type, op, elements, sources, targets);
+      large.all_aliased = targets <= sources;
+      REQUIRE(fixture.wrong(reducer, large) == "");
+    }
+  });
+}
+
 TEST_CASE("a copy of any size to any alignment") {
   Fixture fixture(3);
   for (const HostReducer& reducer : host_reducers()) {
-    for (std::size_t bytes : {15, 16, 17, 63, 64, 65, 127, 129, 4096, 65535, 65536, 65537, 100001}) {
+    for (std::size_t bytes : {15, 16, 17, 63, 64, 65, 127, 129, 4096, 65535, 65536, 65537, 100001, 131072, 131073}) {
       for (int targets = 1; targets <= 3; ++targets) {
         const Call call = fixture.call(DataType::uint8, Operator::sum, bytes, 1, targets);
         REQUIRE(fixture.wrong(*reducer.reducer, call) == "");

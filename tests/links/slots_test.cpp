@@ -1,5 +1,5 @@
-// Which slots messages go to: answers go to the slot that was read, a rank always has all its slots but one, and short
-// messages of which none is answered lie side by side.
+// Which slots messages go to: answers go to the slot that was read, those that were asked for lie where the question
+// lay, a rank always has all its slots but one, and short messages of which none is answered lie side by side.
 #include "transports/slots.h"
 
 #include <algorithm>
@@ -21,11 +21,11 @@ using links::Pair;
 constexpr std::size_t bytes = 4096;
 
 /// Sends a message full of `value`; where its bytes are.
-std::byte* send(Pair& pair, int rank, int value, std::size_t size = bytes) {
+std::byte* send(Pair& pair, int rank, int value, std::size_t size = bytes, bool asks = false) {
   std::byte* const room = pair.send_end(rank).reserve(size);
   REQUIRE(room != nullptr);
   std::memset(room, value, size);
-  pair.send_end(rank).commit(size, {}, {});
+  pair.send_end(rank).commit(size, {}, {false, asks});
   return room;
 }
 
@@ -42,6 +42,21 @@ const std::byte* receive(Pair& pair, int rank, int value, std::size_t size = byt
   const std::byte* const data = message->data;
   pair.receive_end(rank).release();
   return data;
+}
+
+/// Receives a message that asks, and answers it with one more; where its bytes were, and the answer is.
+const std::byte* answer(Pair& pair, int rank, int value, std::size_t size) {
+  const Message* const message = pair.receive_end(rank).peek();
+  REQUIRE(message != nullptr);
+  REQUIRE(message->offers_reply);
+  CHECK(holds(*message, size, value));
+  std::byte* const room = pair.send_end(rank).reserve_answer(*message);
+  REQUIRE(room != nullptr);
+  if (size > slots::packed_bytes_max) CHECK(room == message->data);
+  std::memset(room, value + 1, size);
+  pair.receive_end(rank).release();
+  pair.send_end(rank).commit(size, {}, {});
+  return room;
 }
 
 const std::uint64_t starts[] = {0, 1000, (std::uint64_t{1} << 32) - 3};
@@ -100,6 +115,34 @@ TEST_CASE("A slot that was given is its receiver's, and one at the most is") {
   }
 }
 
+TEST_CASE("Who is asked answers in the slot of the question, and both have all their slots when that has come") {
+  const std::size_t size = limits::slot_bytes;
+  for (const std::uint64_t first : starts) {
+    const auto pair = links::slots_pair(first);
+    for (int round = 0; round < 50; ++round) {
+      const std::byte* asked[2][limits::slices_max];
+      for (int rank : {0, 1}) {
+        for (int i = 0; i < limits::slices_max; ++i) {
+          asked[rank][i] = send(*pair, rank, 10 * rank + i, size, true);
+        }
+      }
+      for (int rank : {0, 1}) {
+        for (int i = 0; i < limits::slices_max; ++i) {
+          CHECK(answer(*pair, rank, 10 * (1 - rank) + i, size) == asked[1 - rank][i]);
+        }
+      }
+      for (int rank : {0, 1}) {
+        for (int i = 0; i < limits::slices_max; ++i) {
+          CHECK(receive(*pair, rank, 10 * rank + i + 1, size) == asked[rank][i]);
+        }
+      }
+    }
+    for (int rank : {0, 1}) {
+      for (int i = 0; i < limits::credits; ++i) send(*pair, rank, i, size);
+    }
+  }
+}
+
 TEST_CASE("Short messages of which none is answered lie side by side, as many as there are headers") {
   for (const std::uint64_t first : starts) {
     const auto pair = links::slots_pair(first);
@@ -129,19 +172,35 @@ TEST_CASE("Whatever was sent and released, a rank has room for all its slots but
       if (kind == 0) return random.below(limits::inline_bytes + 1);
       return kind == 3 ? limits::slot_bytes - random.below(9) : random.below(9000);
     };
-    std::vector<std::size_t> under_way[2];  // from each rank, the oldest first
+    struct Sent {
+      std::size_t bytes;
+      bool asks, answers;
+    };
+    std::vector<Sent> under_way[2];  // from each rank, the oldest first
+    const auto holds_room = [](const Sent& sent) { return !sent.answers; };
+    const auto answers = [](const Sent& sent) { return sent.answers; };
     for (int turn = 0; turn < 500; ++turn) {
       const int rank = static_cast<int>(random.below(2));
+      std::vector<Sent>&going = under_way[rank], &coming = under_way[1 - rank];
       if (random.percent(50)) {
         const std::size_t next = size();
+        const bool asks = next > slots::packed_bytes_max && random.percent(50);
+        const auto held = std::count_if(going.begin(), going.end(), holds_room) +
+                          std::count_if(coming.begin(), coming.end(), answers);
         const bool room = pair->send_end(rank).reserve(next) != nullptr;
-        if (under_way[rank].size() < limits::credits - 1) REQUIRE(room);
+        if (held < limits::credits - 1) REQUIRE(room);
         if (!room) continue;
-        send(*pair, rank, static_cast<int>(next), next);
-        under_way[rank].push_back(next);
-      } else if (std::vector<std::size_t>& coming = under_way[1 - rank]; !coming.empty()) {
-        receive(*pair, rank, static_cast<int>(coming.front()), coming.front());
+        send(*pair, rank, static_cast<int>(next), next, asks);
+        going.push_back({next, asks, false});
+      } else if (!coming.empty()) {
+        const Sent sent = coming.front();
         coming.erase(coming.begin());
+        if (sent.asks) {
+          answer(*pair, rank, static_cast<int>(sent.bytes), sent.bytes);
+          going.push_back({sent.bytes, false, true});
+        } else {
+          receive(*pair, rank, static_cast<int>(sent.bytes) + (sent.answers ? 1 : 0), sent.bytes);
+        }
       }
     }
   }

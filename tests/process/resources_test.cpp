@@ -232,6 +232,18 @@ TEST_CASE("system calls that can be done without") {
   }
 }
 
+TEST_CASE("an all-reduce of plain memory between two ranks asks the kernel for no copy") {
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+    const ncclComm_t comm = meeting->join(0, rank, 2);
+    use(comm, 2, 1);  // opens the links, which tries such a copy
+    for (const long call : {SYS_process_vm_readv, SYS_process_vm_writev}) forbid(call);
+    for (const std::size_t count : {std::size_t{30'000}, std::size_t{100'000}, mib}) use(comm, 2, count);
+    expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+  });
+  REQUIRE(trouble == "");
+}
+
 TEST_CASE("on one memory node nothing is asked about nodes") {
   if (nodes::machine().several()) {
     WARN("this host has several memory nodes");
