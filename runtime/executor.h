@@ -176,6 +176,11 @@ class Run {
   RunArguments& arguments() noexcept { return a_; }
   /// Moves every strand as far as it can.  True if anything moved.
   bool progress() noexcept;
+  /// The first step alone.  For calls that a thread makes together: what all send leaves before it looks at what has
+  /// come, which takes as long as a line comes from another core.
+  void lead() noexcept {
+    if (!short_ && !done() && !strands_[0].done) (void)advance(strands_[0]);
+  }
   /// For a thread that has nothing else to do: does a part of what brings releases that the run waits for.
   bool help() noexcept;
   bool done() const noexcept { return strands_left_ == 0; }

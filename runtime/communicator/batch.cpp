@@ -443,6 +443,7 @@ bool run_few_again(std::span<const PendingCall> calls, Status& status) noexcept 
   for (std::size_t i = 0; i < calls.size(); ++i) {
     CommunicatorImpl& communicator = impl(*calls[i].communicator);
     communicator.begin(*few.runs[i], calls[i].call, {.alone = !few.owns_ends[i], .owns_ends = few.owns_ends[i]});
+    few.runs[i]->run.lead();
     executions[i].run = &few.runs[i]->run;
     executions[i].supervision = communicator.supervision();
     if (communicator.wait_style() != WaitStyle::spin) style = communicator.wait_style();

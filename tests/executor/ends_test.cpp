@@ -119,6 +119,17 @@ TEST_CASE("A call sends before the call before it has its message, and receives 
   }
 }
 
+TEST_CASE("A call that leads sends, and looks at nothing that has come") {
+  Calls calls(plan::Algorithm::one_shot, 1, SendEnd::any_bytes);
+  calls.bring(0);
+  calls.runs[0].lead();
+  CHECK(calls.wires.out.count == 1);
+  CHECK(calls.wires.in.come.size() == 1);
+  calls.look({0});
+  CHECK(calls.runs[0].done());
+  CHECK(calls.data[0] == 11);
+}
+
 TEST_CASE("Where a link gains nothing by that, a call waits for the one before it") {
   Calls calls(plan::Algorithm::one_shot, 2, sizeof(float) - 1);
   calls.look({0, 1});

@@ -1,6 +1,7 @@
 // All-reduces in groups, whose small ones travel as one: the bits that each call gives alone, nothing written outside
 // the buffers, inputs kept; and ranks whose groups differ are told so.
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
@@ -250,6 +251,41 @@ TEST_CASE("a few calls on two communicators run at once, and the failure of one 
             expect_success(ncclAllReduce(&sum[0], &sum[0], 1, ncclFloat32, ncclSum, party.comms[0], nullptr), "again");
             if (sum[0] != 4) throw std::runtime_error("the sound call of the group gave " + std::to_string(sum[0]));
           }) == "");
+}
+
+TEST_CASE("queued calls that run at once wait for those of another thread, and those for them") {
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+    const ncclComm_t comm = meeting->join(0, rank, 2);
+    cudaStream_t queue = nullptr;
+    expect_success(rondoStreamCreate(&queue), "rondoStreamCreate");
+    constexpr std::size_t calls = 300;
+    const float one = 1;
+    std::vector<float> queued(calls), called(calls);
+    const auto call = [&](float& sum, cudaStream_t stream) {
+      expect_success(ncclAllReduce(&one, &sum, 1, ncclFloat32, ncclSum, comm, stream), "ncclAllReduce");
+    };
+    std::string said;
+    std::atomic<std::size_t> made{0};
+    std::thread other([&] {
+      try {
+        for (float& sum : called) call(sum, nullptr), made = &sum - called.data() + 1;
+      } catch (const std::exception& error) {
+        said = error.what();
+        made = calls;
+      }
+    });
+    for (std::size_t i = 0; i < calls; ++i) {
+      while (i % 6 == 0 && made < i) std::this_thread::yield();  // so that the others are between and under way
+      call(queued[i], queue);
+    }
+    other.join();
+    expect_success(rondoStreamDestroy(queue), "rondoStreamDestroy");
+    if (!said.empty()) throw std::runtime_error(said);
+    if (queued != std::vector<float>(calls, 2) || called != queued) throw std::runtime_error("another sum");
+    ncclCommDestroy(comm);
+  });
+  REQUIRE(trouble == "");
 }
 
 TEST_CASE("queued all-reduces keep their order on each part of memory, however ranks wait for them") {
