@@ -389,8 +389,8 @@ ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
  * one communicator must do so in a group, in any order: outside, a blocking call waits for the other ranks' calls.
  * ncclInvalidUsage where no other thread of the process could make them.  Small all-reduces that follow each other in a
  * group on one queue travel as one, with the bits that each alone would give: all ranks must make the same groups of
- * them, or RONDO_GROUP_BYTES=0 must be set.  No call of a group may read what another one writes: they run at once.
- * ---- */
+ * them (and, where a group uses one communicator on several queues, list the same sends and receives between them), or
+ * RONDO_GROUP_BYTES=0 must be set.  No call of a group may read what another one writes: they run at once. ---- */
 ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 /* Not built yet: ends the group and runs none of its calls. */

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cctype>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 #include "base/algorithm_list.h"
 #include "base/env.h"
 #include "base/result.h"
+#include "communicator/bundle.h"
 
 namespace rondo {
 namespace {
@@ -172,11 +175,17 @@ std::uint64_t Chooser::one_shot_bytes_max() const noexcept {
 
 std::string Chooser::settings(const Tuning& tuning) {
   std::string text;
-  for (const char* name : {"NCCL_ALGO", "RONDO_DETERMINISTIC", "RONDO_GROUP_BYTES"}) {
-    if (const auto value = env::text(name)) text.append(name).append("=").append(*value).append(" ");
+  const auto add = [&](const std::string& words) { text.append(text.empty() ? "" : " ").append(words); };
+  if (std::optional<std::string> list = env::text("NCCL_ALGO")) {
+    std::ranges::transform(*list, list->begin(), [](unsigned char letter) { return std::tolower(letter); });
+    add("NCCL_ALGO=" + *list);
   }
-  if (!tuning.empty()) text.append("RONDO_TUNE_FILE=").append(std::to_string(tuning.digest())).append(" (its digest) ");
-  return text.substr(0, text.find_last_not_of(' ') + 1);
+  if (env::integer("RONDO_DETERMINISTIC", 0, 1) != 0) add("RONDO_DETERMINISTIC=1");
+  const std::string group_bytes = std::to_string(env::integer("RONDO_GROUP_BYTES", 0, bundle::elements_max));
+  const auto row = std::ranges::find(env::table(), "RONDO_GROUP_BYTES", &env::Variable::name);
+  if (group_bytes != row->default_value) add("RONDO_GROUP_BYTES=" + group_bytes);
+  if (!tuning.empty()) add("RONDO_TUNE_FILE=" + std::to_string(tuning.digest()) + " (its digest)");
+  return text;
 }
 
 bool Chooser::is_one_message(Algorithm algorithm, std::uint64_t bytes) const noexcept {

@@ -66,13 +66,15 @@ class Plot(unittest.TestCase):
 
     def test_what_cannot_be_drawn(self):
         broken = self.write("broken.csv", "8,2,float")
+        endless = self.write("endless.csv", "8,2,float,sum,-1,1,1,1,inf,0")
         empty = self.write("empty.csv")
         other = os.path.join(self.folder, "other")
         with open(other, "w") as file:
             file.write("hello\n")
         good = self.write("good.csv", "8,2,float,sum,-1,1,1,1,1,0")
-        for arguments, words in (((broken,), "line 2"), ((empty,), "nothing to draw"), ((other,), "first line"),
-                                 (("/no/such",), "cannot read"), ((good, "-o", "/no/such/x.svg"), "cannot write")):
+        for arguments, words in (((broken,), "line 2"), ((endless,), "line 2"), ((empty,), "nothing to draw"),
+                                 ((other,), "first line"), (("/no/such",), "cannot read"),
+                                 ((good, "-o", "/no/such/x.svg"), "cannot write")):
             result = self.plot(*arguments)
             self.assertEqual(result.returncode, 1, arguments)
             self.assertIn(words, result.stderr)

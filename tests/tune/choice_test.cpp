@@ -87,6 +87,20 @@ TEST_CASE("A table's word counts where NCCL_ALGO and RONDO_DETERMINISTIC allow i
   CHECK(plan::find(CollectiveKind::all_reduce, fold)->left_fold);
 }
 
+TEST_CASE("Settings that mean the same are the same in the words that ranks compare, others are not") {
+  const auto words = [](const char* name, const char* value) {
+    const Setting setting(name, value);
+    return Chooser::settings({});
+  };
+  const std::string unset = Chooser::settings({});
+  CHECK(words("RONDO_DETERMINISTIC", "0") == unset);
+  CHECK(words("RONDO_GROUP_BYTES", "0x2000") == unset);
+  CHECK(words("NCCL_ALGO", "Ring") == words("NCCL_ALGO", "ring"));
+  CHECK(words("RONDO_DETERMINISTIC", "1") != unset);
+  CHECK(words("RONDO_GROUP_BYTES", "0") != unset);
+  CHECK(words("NCCL_ALGO", "ring") != unset);
+}
+
 TEST_CASE("What a table names is cut, and lent where all ranks lend, as where the shipped table names it") {
   const auto tuned = [](int ranks, bool crowded, const std::string& row) {
     return Chooser(ranks, 1, Reach::near, crowded, Tuning::parse("rondo-tune 1\n" + row, "the file").of(ranks, 1));

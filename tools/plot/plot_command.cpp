@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -54,6 +55,7 @@ std::map<std::string, Series> read(const std::string& path, const Request& reque
       if (fields.size() < 9) throw std::invalid_argument("too short");
       const double bytes = std::stod(fields[0]);
       const double value = std::stod(fields[column]);
+      if (!std::isfinite(bytes) || !std::isfinite(value)) throw std::invalid_argument("no number");
       if (bytes <= 0) continue;  // the axis is logarithmic
       const std::string kind = fields[2] + " " + fields[3] + (fields[4] == "-1" ? "" : " root " + fields[4]);
       halves[fields[5] == "1"][kind].points.emplace_back(bytes, value);
