@@ -145,6 +145,7 @@ class ReceiveEnd {
   virtual std::size_t lands_from() const noexcept { return never_lands; }
   /// See SendEnd::stop().
   virtual void stop() noexcept {}
+  /// Where peek() has found nothing: why nothing comes any more.
   virtual Status status() const noexcept = 0;
 };
 

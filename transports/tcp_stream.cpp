@@ -392,7 +392,6 @@ bool Receiver::back(Stream& stream) noexcept {
 
 void Receiver::end(Stream& stream) noexcept {
   stream.ended = true;
-  ++ended_;
   peer_.end();
 }
 

@@ -53,7 +53,7 @@ class Peer {
       be_patient();
   }
   Status send_status() const noexcept { return status(true); }
-  /// `ended`: all streams of the receiving end have.
+  /// `ended`: the stream of the next message has.
   Status receive_status(bool ended) const noexcept { return status(ended); }
 
  private:
@@ -183,7 +183,8 @@ class Receiver final : public ReceiveEnd {
   bool polled() const noexcept override { return true; }
   void add_wakeups(Wakeups& wakeups) const noexcept override;
   void stop() noexcept override;
-  Status status() const noexcept override { return peer_.receive_status(ended_ == streams_.size()); }
+  /// Messages take their sockets in turn: nothing comes once that of the next one has ended.
+  Status status() const noexcept override { return peer_.receive_status(streams_[received_ % streams_.size()].ended); }
 
  private:
   /// What one socket is in the middle of.
@@ -218,7 +219,6 @@ class Receiver final : public ReceiveEnd {
 
   Peer& peer_;
   std::vector<Stream> streams_;
-  std::size_t ended_ = 0;  // of the streams: one that has, says nothing of what is on its way on the others
   std::array<Slot, limits::credits> slots_;
   std::unique_ptr<std::byte[]> payloads_;
   std::array<std::byte*, limits::credits> free_;  // rooms; the last one is the one used last, and hot in the cache
