@@ -15,7 +15,7 @@ namespace rondo::kernels::HWY_NAMESPACE {
 void copy(const Source* source, std::byte* const* targets, int target_count, std::size_t bytes) noexcept {
   using Lane = std::uint8_t;
   using Bytes = Kernel<Plain<Lane>, AddLanes>;
-  constexpr std::size_t slice_bytes_max = 128 * 1024;
+  constexpr std::size_t slice_bytes_max = 64 * 1024;
   const hn::ScalableTag<Lane> d;
   if (target_count == 1 && targets[0] == source->data) return;
   if (bytes < 16) return reduce_partial(Bytes(), source, 1, targets, target_count, bytes);

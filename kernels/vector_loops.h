@@ -109,7 +109,7 @@ HWY_INLINE void store_at(D d, const O& outputs, std::size_t index, const V& bits
   for (int k = 0; k < outputs.count(); ++k) store<vectors>(d, bits, outputs.at(k) + index);
 }
 
-// From here on a slice is swept at several places at once.
+// From here on a copy, or a result that is stored twice, is swept at several places at once.
 constexpr std::size_t streams_bytes_min = 32 * 1024;
 
 /// At least streams_bytes_min.  What another core wrote last comes over line by line, and the processor fetches ahead
@@ -264,9 +264,7 @@ HWY_NOINLINE void reduce_long(D d, K kernel, const Source* sources, int source_c
   using Lane = typename K::Lane;
   const bool large = elements >= streams_bytes_min / sizeof(Lane);
   if (source_count == 2 && target_count == 1) {
-    const Inputs<Lane, 2> inputs(sources, 2);
-    const Outputs<Lane, 1> outputs(targets, 1);
-    large ? sweep_streams(d, kernel, inputs, outputs, elements) : sweep<1>(d, kernel, inputs, outputs, elements);
+    sweep<1>(d, kernel, Inputs<Lane, 2>(sources, 2), Outputs<Lane, 1>(targets, 1), elements);
   } else if (source_count == 2 && target_count == 2) {
     const Inputs<Lane, 2> inputs(sources, 2);
     const Outputs<Lane, 2> outputs(targets, 2);
