@@ -51,7 +51,7 @@ inline constexpr int stream_end_timeout_ms = 1000;  // between the end of a peer
 // Descriptors (`ulimit -n`).  A process: its control thread's, however much it communicates.  A communicator: for each
 // line of the tree of news (to a parent and to tree_fanout children) a channel and the other process; for each peer
 // that it has links to a channel, and over TCP the sockets of each lane, over shared memory the peer's doorbell.  With
-// helpers an event for each of them.
+// helpers an event for each of them, and one for the shelf where ranks share cores.
 inline constexpr int tree_fanout = 8;
 inline constexpr int descriptors_of_process = 9;
 inline constexpr int descriptors_of_shm_peer = 2;

@@ -256,20 +256,24 @@ void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::spa
   a.may_lend = call.op != Operator::premul_sum;
   // Of an all-reduce, whose answers lie where the questions lay, slots are the faster way: decisions 46 and 69.
   a.by_address = call.kind != CollectiveKind::all_reduce || (ranks() > 2 && !host_.crowded());
-  a.shelf = blueprint.shelf && call.root == rank() ? &shelf() : nullptr;
+  a.shelf = blueprint.shelf && call.root == rank() ? shelf() : nullptr;
   prepared.run.prepare();
   prepared.call = call;
   prepared.laid_out = true;
 }
 
-Shelf& CommunicatorImpl::shelf() {
-  if (shelf_ == nullptr) {
-    constexpr std::size_t bytes = limits::shelf_rooms * limits::slot_bytes;
+Shelf* CommunicatorImpl::shelf() {
+  if (shelf_ != nullptr) return shelf_.get();
+  constexpr std::size_t bytes = limits::shelf_rooms * limits::slot_bytes;
+  try {
     shelf_memory_.reset(static_cast<std::byte*>(memory_alloc(bytes)));
-    shelf_ = std::make_unique<Shelf>(shelf_memory_.get(), limits::slot_bytes, limits::shelf_rooms,
-                                     static_cast<std::size_t>(ranks()) - 1);
+  } catch (const Error& error) {
+    log::info(log::Subsystem::alloc, std::string("Broadcasts go without a shelf: ") + error.what() + ".");
+    return nullptr;
   }
-  return *shelf_;
+  shelf_ = std::make_unique<Shelf>(shelf_memory_.get(), limits::slot_bytes, limits::shelf_rooms,
+                                   static_cast<std::size_t>(ranks()) - 1);
+  return shelf_.get();
 }
 
 Alternative CommunicatorImpl::alternative(Blueprint blueprint, const Call& call, std::span<const int> together) {

@@ -176,8 +176,8 @@ class CommunicatorImpl final : public Communicator {
   plan::Plan draw(const Blueprint& blueprint, const Call& call) const;
   const Program& bind(const Blueprint& blueprint, const Call& call, std::span<const int> together);
   Alternative alternative(Blueprint blueprint, const Call& call, std::span<const int> together);
-  /// Made at first use.
-  Shelf& shelf();
+  /// Made at first use; null where there is no memory or descriptor for it: broadcasts do without.
+  Shelf* shelf();
 
   /// A forked child leaves it: it is its parent's.
   struct FreeMemory {

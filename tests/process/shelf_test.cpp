@@ -3,10 +3,12 @@
 #include <sched.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "denied.h"
 #include "ranks.h"
 
 namespace rondo::test {
@@ -85,6 +87,21 @@ TEST_CASE("broadcasts between ranks that share a core") {
       if (round == 0) before = regions_mapped();
     }
     expect(regions_mapped() <= before, "regions given back");
+  });
+  REQUIRE(trouble == "");
+}
+
+TEST_CASE("a root that can have no memory for a shelf does without") {
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, ranks, [&](int rank) {
+    share_a_core();
+    const ncclComm_t comm = meeting->join(0, rank, ranks);
+    std::vector<float> data(100'003);
+    for (int call = 0; call < ranks; ++call) broadcast(comm, rank, call, 1, data.data());  // opens the links
+    deny(SYS_memfd_create, EMFILE);
+    for (int call = 0; call < 2 * ranks; ++call) broadcast(comm, rank, call, data.size(), data.data());
+    expect(regions_mapped() == 0, "no shelf");
+    expect_success(ncclCommDestroy(comm), "the end");
   });
   REQUIRE(trouble == "");
 }
