@@ -1,11 +1,16 @@
 // Chooses the instruction set, once, and keeps the tables.
 #include "kernels/host_reducer.h"
 
+#include <unistd.h>
+
 #include <vector>
 
 #include "kernels/table.h"
 
 namespace rondo {
+
+bool kernels::sweeps_pages = ::sysconf(_SC_LEVEL1_DCACHE_ASSOC) != 8;
+
 namespace {
 
 using kernels::InstructionSet;

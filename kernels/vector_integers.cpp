@@ -22,7 +22,7 @@ void copy(const Source* source, std::byte* const* targets, int target_count, std
   if (bytes < hn::Lanes(d)) return reduce_short(Bytes(), source, 1, targets, target_count, bytes);
   if (bytes > slice_bytes_max) {
     for (int k = 0; k < target_count; ++k) std::memmove(targets[k], source->data, bytes);
-  } else if (target_count == 1 && bytes >= streams_bytes_min) {
+  } else if (target_count == 1 && sweeps_pages && bytes >= streams_bytes_min) {
     sweep_streams(d, Bytes(), Inputs<Lane, 1>(source, 1), Outputs<Lane, 1>(targets, 1), bytes);
   } else if (target_count == 1) {
     sweep<2>(d, Bytes(), Inputs<Lane, 1>(source, 1), Outputs<Lane, 1>(targets, 1), bytes);

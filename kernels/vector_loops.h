@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/table.h"
 #include "kernels/vector_formats.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -262,7 +263,7 @@ template <class K, class D>
 HWY_NOINLINE void reduce_long(D d, K kernel, const Source* sources, int source_count, std::byte* const* targets,
                               int target_count, std::size_t elements) {
   using Lane = typename K::Lane;
-  const bool large = elements >= streams_bytes_min / sizeof(Lane);
+  const bool large = sweeps_pages && elements >= streams_bytes_min / sizeof(Lane);
   if (source_count == 2 && target_count == 1) {
     sweep<1>(d, kernel, Inputs<Lane, 2>(sources, 2), Outputs<Lane, 1>(targets, 1), elements);
   } else if (source_count == 2 && target_count == 2) {

@@ -143,7 +143,7 @@ bool Run::progress() noexcept {
   const int turn = a_.alone && count == 1 ? std::numeric_limits<int>::max() : limits::slices_max;
   for (std::size_t i = 0; i < count; ++i) {
     StrandState& s = strands_[i];
-    if (s.done) continue;
+    if (s.done || s.strand->local) continue;
     // Most looks find nothing: ask for the one missing message before working out the step again.
     if (s.blocked_on_message == nullptr || s.blocked_on_message->peek() != nullptr) {
       int left = turn;
@@ -157,8 +157,21 @@ bool Run::progress() noexcept {
     }
     if (!moved && program_->polled() && s.begun) poll(s);
   }
+  if (program_->local()) moved |= walk_locals(moved);
   looks_ = moved ? 0 : looks_ + 1;
   return moved;
+}
+
+void Run::lead() noexcept {
+  if (short_ || done()) return;
+  StrandState& s = strands_[0];
+  if (s.done || !advance(s) || s.done || s.tile >= layout_->tiles()) return;
+  // The next look is for a message: not for the whole step, as it has hardly come.
+  const BoundStep& step = s.strand->steps[s.step];
+  const auto message =
+      std::ranges::find_if(step.operands, [](const Operand& operand) { return operand.link != nullptr; });
+  if (message == step.operands.end() || step.lands_from != ReceiveEnd::never_lands) return;
+  (void)blocked(s, message->link, nullptr, message->peer);
 }
 
 bool Run::help() noexcept {
@@ -353,7 +366,7 @@ bool Run::advance(StrandState& s) noexcept {
     if (copies) {
       to.link->send_copy(whole, bytes, a_.signature, {raw, false});
     } else {
-      to.link->commit(bytes, a_.signature, {raw, false});
+      to.link->commit(bytes, a_.signature, {.raw = raw, .among_others = a_.among_others});
     }
   }
   for (const Operand& operand : step.operands) {
@@ -410,7 +423,7 @@ bool Run::lend(StrandState& s, const BoundStep& step, const Piece& source, const
   }
   for (const Destination& to : step.to) {
     if (may_lend && offers(*to.link, from, reply, bytes) &&
-        to.link->lend(from, reply, bytes, a_.signature, {step.reads_raw, reply != nullptr, run})) {
+        to.link->lend(from, reply, bytes, a_.signature, {step.reads_raw, reply != nullptr, false, run})) {
       lent_ = true;
       s.lent_until[to.index] = to.link->sent();
       if (shelved) a_.shelf->lent(*to.link);

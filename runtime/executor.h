@@ -80,6 +80,8 @@ struct BoundStrand {
   std::vector<ReceiveEnd*> receivers;     // distinct
   std::vector<SendEnd*> polled_senders;   // of them, those that move only when asked
   std::vector<ReceiveEnd*> polled_receivers;
+  std::vector<SendEnd*> followers;  // of copies alone: those to whom the program lends what they read
+  bool local = false;               // copies alone
   bool lends = false;
   bool lands = false;   // some message may arrive in its step's target
   int replies_max = 0;  // declined lends awaiting a reply, at the most, in slices per m
@@ -96,6 +98,7 @@ class Program {
     const Share& s = shares_[static_cast<std::size_t>(share)];
     return std::span(strands_).subspan(s.first, s.count);
   }
+  bool local() const noexcept { return local_; }                             // some strand needs no link
   bool polled() const noexcept { return polled_; }                           // some link moves only when asked
   std::size_t ahead_bytes_max() const noexcept { return ahead_bytes_max_; }  // of its links
   int operands_max() const noexcept { return operands_max_; }
@@ -109,6 +112,7 @@ class Program {
   plan::Shape shape_;
   std::vector<BoundStrand> strands_;  // by share
   std::vector<Share> shares_;
+  bool local_ = false;
   bool polled_ = false;
   std::size_t ahead_bytes_max_ = SendEnd::any_bytes;
   int operands_max_ = 1;
@@ -132,12 +136,13 @@ struct RunArguments {
   Reduction reduction;
   ReduceFunction reduce = nullptr;
   Signature signature;
-  bool may_lend = true;    // false where the pre-operator differs by rank
-  bool by_address = true;  // memory that its receiver has not mapped is lent, too
-  bool alone = true;       // no other run of this communicator is under way in this thread
-  bool owns_ends = false;  // or none that uses the same ends
-  bool continues = false;  // after a call of one message to or from the same peer, which had `followed` set
-  bool followed = false;   // a call that continues comes next, and waits for what is lent here
+  bool may_lend = true;       // false where the pre-operator differs by rank
+  bool by_address = true;     // memory that its receiver has not mapped is lent, too
+  bool alone = true;          // no other run of this communicator is under way in this thread
+  bool owns_ends = false;     // or none that uses the same ends
+  bool among_others = false;  // others of other communicators begin by sending, too
+  bool continues = false;     // after a call of one message to or from the same peer, which had `followed` set
+  bool followed = false;      // a call that continues comes next, and waits for what is lent here
   static constexpr int whole = -1;
   int share = whole;  // of the program's shares, where other runs of the same call walk the others
   /// Where a copy of what is lent to several goes, if not all of them have mapped it; null: nowhere.  Used where alone.
@@ -178,9 +183,7 @@ class Run {
   bool progress() noexcept;
   /// The first step alone.  For calls that a thread makes together: what all send leaves before it looks at what has
   /// come, which takes as long as a line comes from another core.
-  void lead() noexcept {
-    if (!short_ && !done() && !strands_[0].done) (void)advance(strands_[0]);
-  }
+  void lead() noexcept;
   /// For a thread that has nothing else to do: does a part of what brings releases that the run waits for.
   bool help() noexcept;
   bool done() const noexcept { return strands_left_ == 0; }
@@ -189,6 +192,8 @@ class Run {
   /// Since start(); those of a tile count at its end.
   std::uint64_t steps_walked() const noexcept { return steps_walked_; }
   bool polled() const noexcept { return program_->polled(); }
+  /// Whether the call is run as a row of moves: what it waits for takes no longer than a message.
+  bool is_short() const noexcept { return short_; }
   /// Whether a call like the last one gains where it sends before the one before it has its messages.
   bool gains_ahead() const noexcept {
     return program_ == a_.program && a_.layout.total_bytes() <= a_.program->ahead_bytes_max();
@@ -251,6 +256,8 @@ class Run {
   bool begins_other(const Message& message) const noexcept;
   bool copy_after_all(StrandState& s) noexcept;
   bool advance(StrandState& s) noexcept;
+  bool walk_locals(bool moved) noexcept;
+  bool walk_local(StrandState& s) noexcept;
   bool sends_raw(const BoundStep& step) const noexcept;
   bool lend(StrandState& s, const BoundStep& step, const plan::Piece& source, const plan::Piece& target) noexcept;
   bool offers(SendEnd& link, const std::byte* source, const std::byte* reply, std::size_t bytes) const noexcept;

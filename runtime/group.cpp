@@ -44,6 +44,19 @@ void Batch::add(ncclComm* comm, const Call& call, const void* device_scalar, boo
   refer_to(comm, held);
 }
 
+bool Batch::add_own(ncclComm* comm, const Call& call) noexcept {
+  if (calls_.size() == calls_.capacity()) return false;
+  auto known = std::ranges::find(references_, comm, &Reference::comm);
+  if (known == references_.end()) {
+    if (references_.size() == references_.capacity() || !comm->communicator->order().hold()) return false;
+    references_.push_back({comm, 0, 0, Hold::owned});
+    known = references_.end() - 1;
+  }
+  ++known->calls;
+  calls_.push_back({comm->communicator, call, 0, nullptr});
+  return true;
+}
+
 Batch Batch::split_messages() {
   Batch messages;
   messages.calls_.reserve(calls_.size());
@@ -153,13 +166,23 @@ struct Lane {
 
 /// What the thread has collected.
 struct Collected {
+  Batch own;  // calls of End's own, as long as there are no lanes; stays, for its room
   std::vector<Lane> lanes;
-  Batch spare;  // an empty one, for its room
   std::vector<std::function<ncclResult_t()>> starts;
   std::vector<std::function<ncclResult_t()>> ends;
+
+  bool only_own() const noexcept { return lanes.empty() && starts.empty() && ends.empty(); }
+  /// Makes a lane of the own calls, if there are any.
+  void begin_lanes() {
+    if (own.empty()) return;
+    lanes.reserve(lanes.size() + 1);
+    lanes.push_back(Lane{nullptr, std::move(own)});
+  }
 };
-// Every call of a group asks for it.
 thread_local Collected collected __attribute__((tls_model("initial-exec")));
+// collected.own, once it was used, while nothing else is collected.  Every call of a group asks for it, and `collected`
+// itself, which has a destructor, would have to be asked whether it is there.
+constinit thread_local Batch* only_own __attribute__((tls_model("initial-exec"))) = nullptr;
 
 ncclResult_t first_failure(ncclResult_t first, ncclResult_t next) noexcept {
   if (first == ncclSuccess || (first == ncclInProgress && next != ncclSuccess)) return next;
@@ -205,10 +228,18 @@ void put_messages_last(std::vector<Lane>& lanes) {
 }
 
 /// Runs a batch in this thread.
-ncclResult_t run_here(Batch& batch) {
+ncclResult_t run_here(Batch& batch) noexcept {
   std::string sentence;
   const Status status = batch.run(Patience::caller, sentence);
-  return status.ok() ? ncclSuccess : api::fail(status.code, "ncclGroupEnd: " + sentence);
+  if (status.ok()) [[likely]]
+    return ncclSuccess;
+  return api::guarded("ncclGroupEnd", [&] { return api::fail(status.code, "ncclGroupEnd: " + sentence); });
+}
+
+/// Runs calls of which nothing is queued.
+ncclResult_t run_own(Batch& batch) noexcept {
+  batch.enter_or_take_turns();
+  return run_here(batch);
 }
 
 ncclResult_t run_lanes(std::vector<Lane> lanes) {
@@ -245,38 +276,47 @@ bool is_inner_end() {
 
 void start() noexcept { ++depth; }
 
+bool add_quickly(ncclComm* comm, const Call& call) noexcept {
+  return only_own != nullptr && only_own->add_own(comm, call);
+}
+
 void add(ncclComm* comm, const Call& call, const void* device_scalar, std::shared_ptr<Queue> queue) {
   if (!collected.starts.empty()) {
     throw Error(Code::invalid_usage, "a group cannot hold inits and collectives; end the group of inits first");
   }
   std::vector<Lane>& lanes = collected.lanes;
+  if (queue == nullptr && lanes.empty()) return collected.own.add(comm, call, device_scalar, true);
+  only_own = nullptr;
+  collected.begin_lanes();
   const auto uses = [&](const Lane& lane) { return lane.batch.uses(comm); };
   const auto latest_queue = std::find_if(lanes.rbegin(), lanes.rend(), [&](auto& lane) { return lane.queue == queue; });
   const auto latest_use = std::find_if(lanes.rbegin(), lanes.rend(), uses);
   const bool fits = latest_queue != lanes.rend() && (latest_use == lanes.rend() || latest_use == latest_queue);
   Lane* lane = fits ? &*latest_queue : nullptr;
-  if (lane == nullptr) lane = &lanes.emplace_back(Lane{std::move(queue), std::move(collected.spare)});
+  if (lane == nullptr) lane = &lanes.emplace_back(Lane{std::move(queue), {}});
   lane->batch.add(comm, call, device_scalar, true);
 }
 
 void add(Job kind, std::function<ncclResult_t()> job) {
-  if (kind == Job::start && !collected.lanes.empty()) {
+  if (kind == Job::start && !(collected.lanes.empty() && collected.own.empty())) {
     throw Error(Code::invalid_usage, "a group cannot hold collectives and inits; end the group of collectives first");
   }
+  only_own = nullptr;
   (kind == Job::start ? collected.starts : collected.ends).push_back(std::move(job));
 }
 
 ncclResult_t end() noexcept {
+  if (depth == 1 && only_own != nullptr) [[likely]] {
+    depth = 0;
+    return run_own(*only_own);
+  }
   return api::guarded("ncclGroupEnd", [] {
     if (is_inner_end()) return ncclSuccess;
-    if (collected.ends.empty() && collected.lanes.size() == 1 && collected.lanes.front().queue == nullptr) {
-      Batch batch = std::move(collected.lanes.front().batch);
-      collected.lanes.clear();
-      batch.enter_or_take_turns();
-      const ncclResult_t result = run_here(batch);
-      collected.spare = std::move(batch);
-      return result;
+    if (collected.only_own()) {
+      only_own = &collected.own;
+      return run_own(collected.own);
     }
+    collected.begin_lanes();
     Collected mine = std::exchange(collected, {});
     ncclResult_t result = run_jobs(mine.starts);
     result = first_failure(result, run_lanes(std::move(mine.lanes)));

@@ -34,6 +34,8 @@ class Batch {
   /// `held`: Abort does not wait for the communicator's reference, until the calls' places are fixed.
   /// `device_scalar`, unless null, is read when the call runs.  Throws only before it has changed anything.
   void add(ncclComm* comm, const Call& call, const void* device_scalar, bool held);
+  /// The same for a call of the communicator's owner, which holds it: false, and nothing done, unless there is room.
+  bool add_own(ncclComm* comm, const Call& call) noexcept;
   /// Takes the sends and receives out.  Throws only before it has changed anything.
   Batch split_messages();
   /// Fixes the places of all calls, collectives before sends and receives, so that ranks that list them in other orders
@@ -82,9 +84,12 @@ std::uint64_t scalar_bits(const void* scalar, DataType type) noexcept;
 namespace group {
 
 /// How many groups this thread has open.  A plain word: the fast path of every call asks for it.
-extern thread_local int depth __attribute__((tls_model("initial-exec")));
+extern constinit thread_local int depth __attribute__((tls_model("initial-exec")));
 
 void start() noexcept;
+/// Adds a call of End's own, while the group holds nothing else: the path of small groups.  False: it has to be added
+/// as any other.
+bool add_quickly(ncclComm* comm, const Call& call) noexcept;
 /// Adds a call.  `queue` null: the call is End's own.  Throws Error.
 void add(ncclComm* comm, const Call& call, const void* device_scalar, std::shared_ptr<Queue> queue);
 /// Adds work on whole communicators: all jobs of a kind run at once, each in its own thread.  Starts come before the

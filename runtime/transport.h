@@ -43,13 +43,16 @@ struct Message {
   Signature signature;
 };
 
-/// What a message says besides its bytes.
+/// What a message says besides its bytes.  In two registers: what travels through memory is stored in parts and read
+/// whole, for which a processor waits until all that it has stored before, such as a message's bytes, is in its cache.
 struct MessageFlags {
   bool raw = false;  // see Message
   bool offers_reply = false;
+  bool among_others = false;  // of commit(): its thread sends on other links before it looks for an answer
   std::size_t run = 0;  // of lend(): bytes from `source` on that this message and those behind it lend, one behind the
                         // other, each as long but the last; all may be read from now on; 0: no more than its own
 };
+static_assert(sizeof(MessageFlags) <= 2 * sizeof(std::size_t));
 
 /// The sending end of a link.
 class SendEnd {
@@ -107,6 +110,11 @@ class SendEnd {
   virtual std::uint64_t released() noexcept = 0;
   /// For a strand that waits for a credit or a release: does a part of what brings it.  True if it did something.
   virtual bool help() noexcept { return false; }
+  /// For who has just read the first `upto` bytes of what it lends by one or more messages: brings its receiver as much
+  /// of them as it is asked to.
+  virtual void follow(std::size_t upto) noexcept { (void)upto; }
+  /// Whether what is lent may be asked for in this way, and has not been yet.
+  virtual bool may_be_asked() noexcept { return false; }
   virtual int capacity() const noexcept = 0;
   virtual std::size_t slot_bytes() const noexcept = 0;
   static constexpr std::size_t any_bytes = ~std::size_t{0};
@@ -196,6 +204,8 @@ class Connection {
   virtual void fail(Code code) noexcept = 0;
   virtual SendEnd& send_end(int lane) noexcept = 0;
   virtual ReceiveEnd& receive_end(int lane) noexcept = 0;
+  /// Why the ends report an error, where the connection itself found it; empty: it did not.  By whoever uses the ends.
+  virtual std::string trouble() const { return {}; }
   /// One sentence for the log: sizes, kind of memory.
   virtual std::string describe() const = 0;
 };

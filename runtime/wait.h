@@ -1,5 +1,6 @@
 // How to wait: callers spin if there are cores for it, else yield, or look on for as long as has proved worth it before
-// they do; after about a millisecond they sleep on the process's doorbell, and on the sockets of what they wait for.
+// they do, and look some times when they have their core back; after about a millisecond they sleep on the process's
+// doorbell, and on the sockets of what they wait for.
 // Who spins yields, too, once an answer is late: the kernel may have put the one waited for on this very core, beside
 // other work, and it is then not heard of before the sleep.  Queue workers look for as long as it takes to sleep and to
 // be woken, and then sleep: computation may want the core.  They do not yield it: the kernel then lets others have it
@@ -35,12 +36,12 @@ enum class WaitStyle : std::uint8_t { spin, yield, polite };
 class LookingOn {
  public:
   /// At the beginning of a wait: whether to look on in this one.
-  bool worth_it() noexcept {
-    if (pass_over_ > 0) {
-      --pass_over_;
-      return false;
-    }
-    return ++in_a_row_ <= in_a_row_max;
+  bool worth_it() noexcept { return !passes_over() && ++in_a_row_ <= in_a_row_max; }
+  /// Whether this wait is one of those that don't, which counts it.
+  bool passes_over() noexcept {
+    if (pass_over_ == 0) return false;
+    --pass_over_;
+    return true;
   }
   /// An answer came meanwhile.
   void paid() noexcept {
@@ -77,11 +78,24 @@ class Waiter {
   Waiter(WaitStyle style, Doorbell& doorbell, std::chrono::nanoseconds patience) noexcept
       : style_(style), doorbell_(doorbell), patience_(patience) {}
 
+  /// For a thread that has made nothing ready for a wait yet: yields, if one that shares its core would do that first.
+  /// False: it would not.  Such a thread then looks so many times before it waits.
+  static bool yield_at_once() noexcept {
+    if (!looking_on_.passes_over()) return false;
+    looking_on_.yielded();
+    sched_yield();
+    return true;
+  }
+  // After each of the first yields of a wait, if it brought nothing: half of what it took to give the core away and get
+  // it back.  Those who share the core wait, too, and who gives it away at once again is mostly away when the message
+  // comes.
+  static constexpr int looks_back = 30;
+
   /// Something moved: the wait that was going on is over.
   void moved() noexcept {
     if (looks_on_) looking_on_.paid();
     looks_on_ = false;
-    turns_ = 0;
+    turns_ = looks_until_ = 0;
     timing_ = slept_ = gave_way_ = false;
   }
 
@@ -93,7 +107,7 @@ class Waiter {
   void sleep_as(Sleep sleep) noexcept { sleep_ = sleep; }
 
   /// Whether this turn may look at what changes rarely (failures): now and then while spinning, always when sleeping.
-  bool unhurried() const noexcept { return turns_ % 64 == 63 || timing_; }
+  bool unhurried() const noexcept { return turns_ % 64 == 63 || slept_; }
 
   /// One turn of waiting.  `look` moves what it can and says whether it did; it is asked again before any sleep.
   /// `collect`, asked where some link rings no doorbell, adds the sockets to sleep on.  False: nothing has moved for
@@ -176,6 +190,8 @@ class Waiter {
     if (looks_on_ && turns_ < LookingOn::looks) return true;
     if (looks_on_) looking_on_.in_vain();
     looks_on_ = false;
+    if (turns_ < looks_until_) return true;
+    if (turns_ <= 2 * looks_back) looks_until_ = turns_ + looks_back;
     looking_on_.yielded();
     return false;
   }
@@ -202,6 +218,7 @@ class Waiter {
   Doorbell& doorbell_;
   std::chrono::nanoseconds patience_;
   std::uint64_t turns_ = 0;
+  std::uint64_t looks_until_ = 0;  // the turn at which it yields again
   bool timing_ = false;
   bool slept_ = false;
   bool gave_way_ = false;

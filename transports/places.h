@@ -150,7 +150,10 @@ class Places {
   void give(int place) noexcept {
     --owed_;
     --count_;
-    places_[place] = places_[count_];
+    // Number by number: they were stored so, perhaps just now, and what is read whole waits until all that its thread
+    // stored before is in its cache.
+    places_[place].slot = places_[count_].slot;
+    places_[place].until = places_[count_].until;
     if (open_ == count_) open_ = place;
     next_ = place < count_ ? place : 0;
   }

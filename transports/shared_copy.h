@@ -36,6 +36,8 @@ class Lender {
   /// Copies from and to the peer's memory by address, at most copies_max; false: it can't be reached (any more).
   virtual bool read(std::span<const Copy> copies) noexcept = 0;
   virtual bool write(std::span<const Copy> copies) noexcept = 0;
+  /// Why such a copy was refused last, an errno; 0: none was, or it is not known.
+  virtual int error() const noexcept { return 0; }
   /// The region and offset by which the peer can reach `bytes` at `data`; false where it can't (yet).
   virtual bool find(const void* data, std::size_t bytes, std::uint32_t& region, std::uint64_t& offset) noexcept = 0;
   /// The peer's memory, mapped here; null if it isn't.
@@ -48,6 +50,8 @@ class SharedCopy {
   static constexpr std::size_t bytes_min = 96 * 1024;
   /// And where the borrower lends to its lender, too, so that each has the other's copy to make.
   static constexpr std::size_t crossing_bytes_min = 256 * 1024;
+  /// Below how many it is not worth while where ranks share cores and the borrower lends to anybody.
+  static constexpr std::size_t busy_bytes_max = std::size_t{2} << 20;
 
   // ---- for the borrower
 
@@ -98,17 +102,17 @@ class SharedCopy {
     if (written == refused_mark) return Outcome::refused;
     return written == bytes ? Outcome::finished : Outcome::unfinished;
   }
-  /// Reads the last `bytes`: what the lender took and could not write, and what nobody took, as it takes no more.
-  bool read_rest(Lender& lender, std::uint64_t bytes) noexcept {
+  /// Reads all, as the lender could not write what it took, and takes no more.
+  bool read_all(Lender& lender) noexcept {
     Copy part[copies_max];
-    return lender.read(cut({total_ - bytes, bytes}, part, false));
+    return lender.read(cut({0, total_}, part, false));
   }
-  /// Leaves nothing to be taken.  Returns the bytes that the lender has taken.
-  std::uint64_t withdraw() noexcept {
+  /// Leaves nothing to be taken.  Returns the bytes that the lender has taken, where `own` were read.
+  std::uint64_t withdraw(std::uint64_t own) noexcept {
     std::uint64_t left = left_.load(std::memory_order_relaxed);
     while (!left_.compare_exchange_weak(left, left >> job_shift << job_shift, std::memory_order_acq_rel)) {
     }
-    return total_ - at(back_of(left));
+    return total_ - own - (at(back_of(left)) - at(front_of(left)));
   }
 
   // ---- for the lender
@@ -124,17 +128,35 @@ class SharedCopy {
     if (written == refused_mark || !left_.compare_exchange_strong(left, left - lines, std::memory_order_acq_rel)) {
       return Wrote::nothing;
     }
-    // From here to the store the post stays as it is.
-    Copy part[copies_max];
-    const Bytes bytes = bytes_of(back_of(left) - lines, lines);
-    std::span<const Copy> copies = cut(bytes, part, true);
-    if (alone && copies.size() == 1) copies = from_the_end(part);
-    const bool done = lender.write(copies);
-    written_.store(done ? written + bytes.size : refused_mark, std::memory_order_release);
+    write(lender, bytes_of(back_of(left) - lines, lines), written, alone);
     return front_of(left) == back_of(left) - lines ? Wrote::last : Wrote::part;
+  }
+  /// Writes what is left of the first `bytes` of a copy that the lender is to make.
+  Wrote write_front(Lender& lender, std::uint64_t bytes) noexcept {
+    std::uint64_t left = left_.load(std::memory_order_acquire);
+    const std::uint64_t front = front_of(left);
+    const std::uint64_t upto =
+        std::min(back_of(left), (bytes + limits::cache_line_bytes - 1) / limits::cache_line_bytes);
+    if (upto <= front || makers_.load(std::memory_order_relaxed) != Makers::lender) return Wrote::nothing;
+    const std::uint64_t written = written_.load(std::memory_order_relaxed);
+    const std::uint64_t taken = left + ((upto - front) << front_shift);
+    if (written == refused_mark || !left_.compare_exchange_strong(left, taken, std::memory_order_acq_rel)) {
+      return Wrote::nothing;
+    }
+    write(lender, bytes_of(front, upto - front), written, false);
+    return upto == back_of(left) ? Wrote::last : Wrote::part;
+  }
+  /// Whether something is left to be taken.
+  bool posted() const noexcept {
+    const std::uint64_t left = left_.load(std::memory_order_acquire);
+    return front_of(left) < back_of(left);
   }
 
  private:
+  struct Bytes {
+    std::uint64_t from, size;
+  };
+
   // left_: number of the post, and in cache lines what is taken from the front, and not taken from the back.
   static constexpr int front_shift = 24;
   static constexpr int job_shift = 48;
@@ -143,6 +165,15 @@ class SharedCopy {
   static_assert(bytes_max / limits::cache_line_bytes <= mask && copies_max * limits::slot_bytes <= bytes_max);
   static constexpr std::uint64_t front_of(std::uint64_t left) noexcept { return left >> front_shift & mask; }
   static constexpr std::uint64_t back_of(std::uint64_t left) noexcept { return left & mask; }
+
+  /// Writes bytes that were taken: until it says so the post stays as it is.
+  void write(Lender& lender, Bytes bytes, std::uint64_t written, bool backwards) noexcept {
+    Copy part[copies_max];
+    std::span<const Copy> copies = cut(bytes, part, true);
+    if (backwards && copies.size() == 1) copies = from_the_end(part);
+    const bool done = lender.write(copies);
+    written_.store(done ? written + bytes.size : refused_mark, std::memory_order_release);
+  }
 
   /// Where a line begins; the last one may be short.
   std::uint64_t at(std::uint64_t line) const noexcept { return std::min(line * limits::cache_line_bytes, total_); }
@@ -174,9 +205,6 @@ class SharedCopy {
     return {part, count};
   }
 
-  struct Bytes {
-    std::uint64_t from, size;
-  };
   Bytes bytes_of(std::uint64_t first, std::uint64_t lines) const noexcept {
     return {at(first), at(first + lines) - at(first)};
   }

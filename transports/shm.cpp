@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <mutex>
 
@@ -25,6 +26,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/memory_file.h"
+#include "base/processor.h"
 #include "regions.h"
 #include "shared_memory.h"
 #include "slots.h"
@@ -153,8 +155,8 @@ struct Lane {
 
 std::byte* end_of(const iovec& range) noexcept { return static_cast<std::byte*>(range.iov_base) + range.iov_len; }
 
-/// Copies between the peer's memory and ours by address.
-bool transfer(std::int64_t pid, std::span<const slots::Copy> copies, bool write) noexcept {
+/// Copies between the peer's memory and ours by address; an errno, or 0.
+int transfer(std::int64_t pid, std::span<const slots::Copy> copies, bool write) noexcept {
   iovec local[slots::copies_max];
   iovec remote[slots::copies_max];
   std::size_t count = 0;
@@ -176,7 +178,7 @@ bool transfer(std::int64_t pid, std::span<const slots::Copy> copies, bool write)
   }
   const auto call = write ? ::process_vm_writev : ::process_vm_readv;
   const ssize_t done = call(static_cast<pid_t>(pid), local, count, remote, count, 0);
-  return done == static_cast<ssize_t>(bytes);
+  return done == static_cast<ssize_t>(bytes) ? 0 : done < 0 ? errno : EFAULT;
 }
 
 /// What each side may do with the other's memory: this process's regions as the peer has mapped them, the peer's as
@@ -197,9 +199,9 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
   void try_probe(const Probe& probe) {
     std::uint64_t found = 0;
     slots::Copy copy{reinterpret_cast<std::byte*>(&found), probe.address, sizeof found};
-    if (!transfer(probe.pid, {&copy, 1}, false) || found != probe.value) return;
+    if (transfer(probe.pid, {&copy, 1}, false) != 0 || found != probe.value) return;
     copy.there = probe.answer;
-    if (!transfer(probe.pid, {&copy, 1}, true)) return;
+    if (transfer(probe.pid, {&copy, 1}, true) != 0) return;
     same_process_ = probe.pid == ::getpid();
     peer_pid_ = probe.pid;
     if (!same_process_) landings_ = std::make_unique_for_overwrite<std::byte[]>(lanes_ * landing_bytes);
@@ -214,8 +216,13 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
   bool reachable_by_address(std::size_t bytes) const noexcept override {
     return bytes >= kernel_copy_bytes_min && peer_reads_.load(std::memory_order_acquire);
   }
-  bool read(std::span<const slots::Copy> copies) noexcept override { return transfer(peer_pid_, copies, false); }
-  bool write(std::span<const slots::Copy> copies) noexcept override { return transfer(peer_pid_, copies, true); }
+  bool read(std::span<const slots::Copy> copies) noexcept override {
+    return copied(transfer(peer_pid_, copies, false));
+  }
+  bool write(std::span<const slots::Copy> copies) noexcept override {
+    return copied(transfer(peer_pid_, copies, true));
+  }
+  int error() const noexcept override { return error_.load(std::memory_order_relaxed); }
   /// For what a lane's messages lend by address; null: no copies.
   std::byte* landing(int lane) noexcept { return landings_ ? landings_.get() + lane * landing_bytes : nullptr; }
 
@@ -258,7 +265,13 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
     const auto body = read_body<RegionFrame>(frame);
     if (frame.descriptors.size() != 1) throw Error(Code::internal_error, "a region came without its descriptor");
     Mapping& mapping = mapped_here_[Regions::slot_of(body.id)];
-    mapping.memory = SharedMemory::map(frame.descriptors[0].get(), body.bytes);
+    try {
+      mapping.memory = SharedMemory::map(frame.descriptors[0].get(), body.bytes);
+    } catch (const Error& error) {  // its lends stay declined
+      log::info(log::Subsystem::alloc,
+                std::string("A peer's memory is copied, not read in place: ") + error.what() + ".");
+      return;
+    }
     // Fill the page tables here, on the control thread, rather than by faults in the middle of a collective.
     ::madvise(mapping.memory.data(), body.bytes, MADV_POPULATE_WRITE);
     mapping.base.store(static_cast<std::byte*>(mapping.memory.data()), std::memory_order_relaxed);
@@ -288,6 +301,11 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
     SharedMemory memory;
   };
 
+  bool copied(int error) noexcept {
+    if (error != 0) error_.store(error, std::memory_order_relaxed);
+    return error == 0;
+  }
+
   void offer_region(std::uint32_t id) noexcept {
     try {
       Regions::instance().with(id, [&](int fd, std::size_t bytes) {
@@ -307,6 +325,7 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
   bool same_process_ = false;
   std::unique_ptr<std::byte[]> landings_;
   std::atomic<bool> peer_reads_{false};
+  std::atomic<int> error_{0};
   std::array<std::atomic<std::uint32_t>, limits::regions_max> offered_{};
   std::array<std::atomic<std::uint32_t>, limits::regions_max> mapped_there_{};
   std::array<Mapping, limits::regions_max> mapped_here_{};
@@ -314,7 +333,8 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
 
 class ShmConnection final : public Connection {
  public:
-  ShmConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int lanes, int node, bool crowded)
+  ShmConnection(int peer, bool initiator, Wire& wire, Doorbell& doorbell, int lanes, int node, bool crowded,
+                std::atomic<int>& busy)
       : initiator_(initiator),
         wire_(wire),
         doorbell_(doorbell),
@@ -324,6 +344,8 @@ class ShmConnection final : public Connection {
     peer_.rank = peer;
     peer_.lender = &borrowing_;
     peer_.has_core = !crowded;
+    peer_.takes_lines = processor::writers_wait_for_readers();
+    peer_.busy = &busy;
     if (!initiator) return;
     memory_ = SharedMemory::create("rondo-pair", segment_bytes(lanes));
     memory_.commit(memory_.fd(), 0, rings_at, node);
@@ -353,6 +375,18 @@ class ShmConnection final : public Connection {
   }
   SendEnd& send_end(int lane) noexcept override { return links_[lane]->send; }
   ReceiveEnd& receive_end(int lane) noexcept override { return links_[lane]->receive; }
+  std::string trouble() const override {
+    const auto words = [](int error) {
+      return " (process_vm_readv, process_vm_writev: " + std::string(std::strerror(error)) + ")";
+    };
+    for (const auto& lane : links_) {
+      const int error = lane->receive.refused() ? borrowing_.error() : 0;
+      if (error > 0) return "the kernel copies nothing between the two processes any more" + words(error);
+      const int theirs = lane->send.refused();
+      if (theirs > 0) return "the kernel lets it copy nothing between the two processes any more" + words(theirs);
+    }
+    return {};
+  }
   std::string describe() const override {
     return "shared memory, " + std::to_string(limits::credits) + " slots of " +
            std::to_string(limits::slot_bytes / 1024) + " KiB each way" +
@@ -464,7 +498,7 @@ class ShmTransport final : public Transport {
   bool reaches(const Wire& wire) const noexcept override { return may_share_ && wire.passes_descriptors(); }
   bool local() const noexcept override { return true; }
   std::unique_ptr<Connection> open(int peer, bool initiator, Wire& wire) override {
-    return std::make_unique<ShmConnection>(peer, initiator, wire, doorbell_, lanes_, node_, crowded_);
+    return std::make_unique<ShmConnection>(peer, initiator, wire, doorbell_, lanes_, node_, crowded_, busy_);
   }
   std::unique_ptr<Connection> open_self() override { return std::make_unique<SelfConnection>(doorbell_, lanes_); }
 
@@ -473,7 +507,8 @@ class ShmTransport final : public Transport {
   const int lanes_;
   const int node_;
   const bool crowded_;
-  bool may_share_ = true;  // whichever rank of a pair makes the segment: the pair takes what both offer
+  std::atomic<int> busy_{0};  // slots::Peer::busy
+  bool may_share_ = true;     // whichever rank of a pair makes the segment: the pair takes what both offer
 };
 
 }  // namespace

@@ -20,99 +20,14 @@
 
 #include "base/doorbell.h"
 #include "base/limits.h"
+#include "lines.h"
 #include "places.h"
+#include "rings.h"
 #include "shared_copy.h"
+#include "told_order.h"
 #include "transport.h"
 
-#if defined(__SANITIZE_THREAD__)
-extern "C" void __tsan_acquire(void* key);
-extern "C" void __tsan_release(void* key);
-#endif
-
 namespace rondo::slots {
-
-/// ThreadSanitizer knows addresses, not memory: where two ranks of one process map a ring twice, these say what the
-/// ring's numbers order.  Elsewhere they are nothing.
-inline void tell_release([[maybe_unused]] std::uintptr_t key) noexcept {
-#if defined(__SANITIZE_THREAD__)
-  __tsan_release(reinterpret_cast<void*>(key));
-#endif
-}
-inline void tell_acquire([[maybe_unused]] std::uintptr_t key) noexcept {
-#if defined(__SANITIZE_THREAD__)
-  __tsan_acquire(reinterpret_cast<void*>(key));
-#endif
-}
-
-/// Begins to fetch a cache line that will be written, so that the write need not wait.
-inline void fetch_for_writing(void* line) noexcept {
-#if defined(__x86_64__)
-  asm volatile("prefetchw %0" : : "m"(*static_cast<char*>(line)));  // does nothing on processors without it
-#else
-  __builtin_prefetch(line, 1);
-#endif
-}
-
-/// Has a cache line that was written leave this core's own caches for the one that all cores share: its reader gets it
-/// sooner there than by asking this core.
-inline void push_out([[maybe_unused]] const void* line) noexcept {
-#if defined(__x86_64__)
-  asm volatile("cldemote %0" : : "m"(*static_cast<const char*>(line)));  // does nothing on processors without it
-#endif
-}
-
-/// What a lent message says instead of its bytes: where they are, in the sender's regions.
-struct LentRange {
-  std::uint32_t region = 0;
-  std::uint32_t reply_region = 0;
-  std::uint64_t offset = 0;
-  std::uint64_t reply_offset = 0;
-  std::uint64_t run = 0;  // see MessageFlags
-};
-
-enum Kind : std::uint32_t {
-  lent = 1u << 31,
-  raw = 1u << 30,
-  offers_reply = 1u << 29,
-  by_address = 1u << 28,  // lent: the offsets are addresses in the lender's process
-};
-inline constexpr std::uint32_t bytes_mask = (1u << Spot::at_shift) - 1;  // above them, of a message in a slot: its Spot
-
-struct alignas(limits::cache_line_bytes) Header {
-  std::atomic<std::uint32_t> sequence{0};  // number of the message + 1
-  std::uint32_t bytes_and_kind = 0;
-  Signature signature;
-  std::uint32_t released = 0;  // messages of the reverse link that the sender of this one has released
-  std::byte payload[limits::inline_bytes] = {};
-};
-static_assert(sizeof(Header) == limits::cache_line_bytes);
-static_assert(sizeof(LentRange) <= limits::inline_bytes);
-
-/// The part of a ring that both ends share: its head, and behind it the slots' payloads.
-struct RingHead {
-  Header headers[limits::headers];
-  std::uintptr_t messages_key = reinterpret_cast<std::uintptr_t>(headers);  // see tell_release
-  std::uintptr_t releases_key = reinterpret_cast<std::uintptr_t>(&headers[1]);
-  alignas(limits::cache_line_bytes) std::atomic<std::uint32_t> released{0};
-  SharedCopy shared_copy;
-};
-template <std::size_t bytes>
-struct RingOf : RingHead {
-  static constexpr std::size_t slot_bytes = bytes;
-  alignas(limits::cache_line_bytes) std::byte payloads[limits::credits][bytes];
-};
-using Ring = RingOf<limits::slot_bytes>;
-using SecondRing = RingOf<limits::second_slot_bytes>;  // of the second lane
-
-/// A ring, whatever the size of its slots.
-struct RingView {
-  RingHead& head;
-  std::byte* payloads;
-  std::size_t slot_bytes;
-  template <std::size_t bytes>
-  RingView(RingOf<bytes>& ring) noexcept : head(ring), payloads(ring.payloads[0]), slot_bytes(bytes) {}
-  std::byte* payload(std::size_t slot) const noexcept { return payloads + slot * slot_bytes; }
-};
 
 static_assert(limits::headers - copies_max >= limits::credits);
 /// Of these, those that are not copied to where they belong, but to a room in the receiver's cache.
@@ -127,6 +42,9 @@ inline constexpr std::size_t fetched_bytes_max = 8 * 1024;
 /// that slot next, wants all of its lines now.  Measured: of longer ones it is late; where a sender fills a slot's
 /// lines again itself, or ranks share cores, they would have to be fetched back.
 inline constexpr std::size_t pushed_bytes_max = 4 * 1024;
+/// So much of each where a thread sends on several links before it looks for an answer.  A line takes 7 ns, behind
+/// which whatever is stored next waits: else an answer is waited for meanwhile.
+inline constexpr std::size_t pushed_among_others_bytes_max = 1024;
 /// Up to this size a receiver asks for all lines of a message at once: copying them one after another has fewer of them
 /// under way.  Measured: of longer ones the processor itself fetches as many.
 inline constexpr std::size_t read_at_once_bytes_max = 4 * 1024;
@@ -145,8 +63,8 @@ struct Acknowledged {
   Places places;
   std::byte* incoming_slots = nullptr;
   std::byte* outgoing_slots = nullptr;
-  Spot asked;                       // of the last message peeked that may be answered where it lies
-  std::byte* asked_data = nullptr;  // there
+  std::byte* asked_data = nullptr;  // of the last message peeked that may be answered where it lies
+  std::uint32_t asked = 0;          // its Spot::word()
 
   /// Lets slots change hands: on both ranks, before the first message.
   void join(RingView outgoing, RingView to_here) noexcept {
@@ -161,8 +79,14 @@ struct Peer {
   int rank = -1;
   std::atomic<int> code{0};  // why nothing more can come from it; Code
   Ringer doorbell;
-  Lender* lender = nullptr;  // null: nothing is ever lent
-  bool has_core = true;      // does at once what it is asked for: it waits for no other rank to leave a core
+  Lender* lender = nullptr;          // null: nothing is ever lent
+  bool has_core = true;              // does at once what it is asked for: it waits for no other rank to leave a core
+  bool takes_lines = false;          // see take_lines(); of both ranks' processor
+  std::atomic<int>* busy = nullptr;  // links by which this rank lends by address, of all peers; null: not counted
+  bool is_busy() const noexcept { return busy != nullptr && busy->load(std::memory_order_relaxed) > 0; }
+  void count_busy(int links) noexcept {
+    if (busy != nullptr) busy->fetch_add(links, std::memory_order_relaxed);
+  }
 };
 
 /// The ends begin after `first` messages (0, except in tests of the 32-bit counters' wrap).
@@ -171,6 +95,9 @@ class Sender final : public SendEnd {
   Sender(RingView ring, Peer& peer, Acknowledged& acknowledged, std::uint64_t first = 0) noexcept
       : ring_(ring), peer_(peer), acknowledged_(acknowledged), sent_(first), released_(first) {
     acknowledged_.there = static_cast<std::uint32_t>(first);
+  }
+  ~Sender() override {
+    if (acknowledged_.lends) stop_lending();
   }
 
   std::byte* reserve(std::size_t bytes) noexcept override {
@@ -199,11 +126,13 @@ class Sender final : public SendEnd {
   void commit(std::size_t bytes, const Signature& signature, MessageFlags flags) noexcept override {
     std::uint32_t kind = (flags.raw ? raw : 0u) | (flags.offers_reply ? offers_reply : 0u);
     const bool in_place = std::exchange(answers_in_place_, false);
-    if (in_place) kind |= acknowledged_.places.answer(acknowledged_.asked, sent_ + 1).word();
+    if (in_place) kind |= acknowledged_.places.answer(Spot::of(acknowledged_.asked), sent_ + 1).word();
     if (in_place || bytes <= limits::inline_bytes) return publish(bytes, kind, signature);
     const Spot spot = acknowledged_.places.fill(sent_ + 1, flags.offers_reply);
     publish(bytes, kind | spot.word(), signature);
-    if (spot.given && bytes <= pushed_bytes_max && peer_.has_core) push_room_out(spot, bytes);
+    if (spot.given && bytes <= pushed_bytes_max && peer_.has_core) {
+      push_room_out(spot, flags.among_others ? std::min(bytes, pushed_among_others_bytes_max) : bytes);
+    }
     if (bytes <= fetched_bytes_max) fetch_room(bytes);
   }
 
@@ -224,11 +153,10 @@ class Sender final : public SendEnd {
       kind |= by_address;
       range.offset = reinterpret_cast<std::uintptr_t>(source);
       range.reply_offset = reinterpret_cast<std::uintptr_t>(reply);
-      // Where ranks share cores, parts of a run on both would be better than one whole.
-      range.run = peer_.has_core ? std::max(flags.run, bytes) : bytes;
+      range.run = std::max(flags.run, bytes);
       run_left_ = range.run - bytes;
       by_address_until_ = sent_ + 1;
-      acknowledged_.lends = true;
+      if (!std::exchange(acknowledged_.lends, true)) peer_.count_busy(1);
     }
     std::memcpy(ring_.head.headers[sent_ % limits::headers].payload, &range, sizeof range);
     acknowledged_.places.forget();
@@ -248,26 +176,36 @@ class Sender final : public SendEnd {
     return released_;
   }
   bool help() noexcept override {
-    if (!acknowledged_.lends) return false;
-    const SharedCopy::Wrote wrote = ring_.head.shared_copy.write_part(*peer_.lender);
-    if (wrote == SharedCopy::Wrote::nothing) return false;
-    acknowledged_.wrote_all = wrote == SharedCopy::Wrote::last;
-    ring(peer_.doorbell);
-    return true;
+    return acknowledged_.lends && tell(ring_.head.shared_copy.write_part(*peer_.lender));
   }
+  void follow(std::size_t upto) noexcept override {
+    if (acknowledged_.lends) (void)tell(ring_.head.shared_copy.write_front(*peer_.lender, upto));
+  }
+  bool may_be_asked() noexcept override { return acknowledged_.lends && !ring_.head.shared_copy.posted(); }
   int capacity() const noexcept override { return limits::credits; }
   std::size_t slot_bytes() const noexcept override { return ring_.slot_bytes; }
   /// Slots change hands where a message answers one.
   std::size_t ahead_bytes_max() const noexcept override { return limits::inline_bytes; }
   Status status() const noexcept override {
-    return {static_cast<Code>(peer_.code.load(std::memory_order_acquire)), peer_.rank};
+    const auto code = static_cast<Code>(peer_.code.load(std::memory_order_acquire));
+    return {code == Code{} && refused() != 0 ? Code::remote_error : code, peer_.rank};
   }
+  /// Why the receiver could not copy what was lent by address, or its answer: an errno, or -1; 0: it could.
+  int refused() const noexcept { return ring_.head.lost.load(std::memory_order_acquire); }
 
  private:
+  /// Whether something was written for the peer, who hears of it then.
+  bool tell(SharedCopy::Wrote wrote) noexcept {
+    if (wrote == SharedCopy::Wrote::nothing) return false;
+    acknowledged_.wrote_all = wrote == SharedCopy::Wrote::last;
+    ring(peer_.doorbell);
+    return true;
+  }
+
   void publish(std::size_t bytes, std::uint32_t kind, const Signature& signature) noexcept {
     Header& header = ring_.head.headers[sent_ % limits::headers];
     header.bytes_and_kind = static_cast<std::uint32_t>(bytes) | kind;
-    header.signature = signature;
+    write(header.signature, signature);
     header.released = acknowledged_.here;
     ++sent_;
     tell_release(ring_.head.messages_key);
@@ -275,6 +213,14 @@ class Sender final : public SendEnd {
     ring(peer_.doorbell);
     // The receiver has had the next header in its cache since it looked last: fetch it while nobody waits for it.
     fetch_for_writing(&ring_.head.headers[sent_ % limits::headers]);
+  }
+
+  /// In parts: the call's number was stored by itself, just now, and a processor that is to read both at once waits
+  /// until all that it has stored before is in its cache.
+  static void write(Signature& to, const Signature& from) noexcept {
+    to.count = from.count;
+    to.call = from.call;
+    std::memcpy(&to.collective, &from.collective, sizeof(Signature) - offsetof(Signature, collective));
   }
 
   /// Fetches the room for a message like the last one, unless the receiver may still read what is there.
@@ -296,12 +242,17 @@ class Sender final : public SendEnd {
     return acknowledged_.incoming_slots + (spot.slot - other_ring) * ring_.slot_bytes + spot.at;
   }
 
+  void stop_lending() noexcept {
+    acknowledged_.lends = false;
+    peer_.count_busy(-1);
+  }
+
   /// Either count may be the older one.
   void advance_to(std::uint32_t count) noexcept {
     const std::uint32_t step = count - static_cast<std::uint32_t>(released_);
     if (step > limits::headers) return;
     released_ += step;
-    acknowledged_.lends = released_ < by_address_until_;
+    if (acknowledged_.lends && released_ >= by_address_until_) stop_lending();
   }
 
   const RingView ring_;
@@ -352,7 +303,7 @@ class Receiver final : public ReceiveEnd {
     ++received_;
     if (read_ != 0) {
       if (++opened_ < read_) return;
-      if (!give_back_copies()) (void)lost();
+      if (!give_back_copies()) return (void)lost();  // unreleased: who waits for the answers must not believe in them
     }
     acknowledged_.here = static_cast<std::uint32_t>(received_);
     if (!message_.lent && may_wait(header_of(received_ - 1)) && received_ - told_ < releases_untold_max) return;
@@ -365,15 +316,15 @@ class Receiver final : public ReceiveEnd {
 
   /// Of what the lender is to write, reads a part, once there is nothing to be written here.
   bool help() noexcept override {
-    if (shared_bytes_ == 0 || !acknowledged_.wrote_all) return false;
+    if (shared_bytes_ == 0 || !acknowledged_.wrote_all || !may_read_) return false;
     const std::uint64_t before = own_bytes_;
-    return (ring_.head.shared_copy.read_part(*peer_.lender, own_bytes_) || lost()) && own_bytes_ > before;
+    return read_shared(&SharedCopy::read_part) && own_bytes_ > before;
   }
 
   void stop() noexcept override {
     if (shared_bytes_ == 0) return;
     SharedCopy& shared = ring_.head.shared_copy;
-    const std::uint64_t taken = shared.withdraw();
+    const std::uint64_t taken = unread_ ? shared_bytes_ - own_bytes_ : shared.withdraw(own_bytes_);
     for (int ms = 0; ms < limits::stop_timeout_ms && status().ok(); ++ms) {
       if (shared.outcome(taken) != SharedCopy::Outcome::unfinished) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -383,6 +334,8 @@ class Receiver final : public ReceiveEnd {
   Status status() const noexcept override {
     return {static_cast<Code>(peer_.code.load(std::memory_order_acquire)), peer_.rank};
   }
+  /// Whether it could not copy what was lent, or its answer: nothing more comes then.
+  bool refused() const noexcept { return lost_; }
 
  private:
   const Header& header_of(std::uint64_t message) const noexcept {
@@ -396,6 +349,8 @@ class Receiver final : public ReceiveEnd {
   bool may_wait(const Header& header) noexcept {
     if (message_.bytes <= limits::inline_bytes) return true;
     const Spot spot = Spot::of(header.bytes_and_kind);
+    // A slot that was given is filled here next.
+    if (peer_.takes_lines && !spot.given) take_lines(slot(spot), message_.bytes);
     const bool room_enough = acknowledged_.places.release(spot, message_.bytes, acknowledged_.there);
     if (!room_enough || (untold_slot_ != none && untold_slot_ != spot.slot)) return false;
     untold_slot_ = spot.slot;
@@ -415,7 +370,8 @@ class Receiver final : public ReceiveEnd {
       const bool inside = message_.bytes <= limits::inline_bytes;
       const Spot spot = Spot::of(word);
       message_.data = inside ? header.payload : slot(spot);
-      acknowledged_.asked = spot;
+      // Not its parts: they would be stored one by one and read as one, see MessageFlags.
+      acknowledged_.asked = word;
       const bool may_stay = !inside && spot.given && message_.offers_reply;
       acknowledged_.asked_data = may_stay ? const_cast<std::byte*>(message_.data) : nullptr;
       if (!inside && message_.bytes <= read_at_once_bytes_max) read_at_once(message_.data, message_.bytes);
@@ -434,7 +390,7 @@ class Receiver final : public ReceiveEnd {
   static void read_at_once(const std::byte* data, std::size_t bytes) noexcept {
     for (std::size_t at = 0; at < bytes; at += limits::cache_line_bytes) __builtin_prefetch(data + at);
   }
-  const std::byte* slot(Spot spot) const noexcept {
+  std::byte* slot(Spot spot) const noexcept {
     if (spot.slot < other_ring) return ring_.payload(spot.slot) + spot.at;
     return acknowledged_.outgoing_slots + (spot.slot - other_ring) * ring_.slot_bytes + spot.at;
   }
@@ -451,12 +407,13 @@ class Receiver final : public ReceiveEnd {
   /// The next message of what is lent by address (read into the landing, and the reply written from there).  Null: it
   /// is not all there yet, or the peer is lost.
   const Message* next_lent() noexcept {
+    if (lost_) return nullptr;
     message_.bytes = static_cast<std::uint32_t>(std::min(run_bytes_, run_left_));
     if (landing_ == nullptr) {
       message_.data = reinterpret_cast<const std::byte*>(run_there_);
       message_.reply = reinterpret_cast<std::byte*>(run_reply_);
     } else {
-      if (read_ == 0 && !read_copies() && !lost()) return nullptr;
+      if (read_ == 0) read_copies();
       if (shared_bytes_ > 0 && !finish_shared()) return nullptr;
       message_.data = copies_[opened_].here;
       if (message_.offers_reply) message_.reply = copies_[opened_].here;
@@ -489,8 +446,8 @@ class Receiver final : public ReceiveEnd {
 
   /// Copies the message and those behind it: of a run, as many as are named; else those that have come, while they are
   /// lent by address.  They go to where land() said, or into the landing.  What waits for a reply is changed before it
-  /// is stored, and raw elements still are to be.
-  bool read_copies() noexcept {
+  /// is stored, and raw elements still are to be.  What cannot be read here (any more) the lender is to write.
+  void read_copies() noexcept {
     int rooms = 0;
     std::size_t total = message_.bytes;
     const bool stored_as_it_is = !message_.raw && !message_.offers_reply;
@@ -508,14 +465,31 @@ class Receiver final : public ReceiveEnd {
     // caches: each writes what it lends.
     const bool crossing = acknowledged_.lends;
     const std::size_t least = crossing ? SharedCopy::crossing_bytes_min : SharedCopy::bytes_min;
-    if (rooms > 0 || total < least || (crossing && !peer_.has_core)) return peer_.lender->read(copies);
-    SharedCopy& shared = ring_.head.shared_copy;
-    shared.post(copies, crossing ? SharedCopy::Makers::lender : SharedCopy::Makers::both);
+    // Nor where ranks share cores and this one lends at all: the lender has others to serve, and a part that it has
+    // taken waits for its core.
+    const bool busy = crossing || (total < SharedCopy::busy_bytes_max && peer_.is_busy());
+    const bool alone = rooms > 0 || total < least || (busy && !peer_.has_core);
+    if (alone && may_read_ && (may_read_ = peer_.lender->read(copies))) return;
+    const bool both = !crossing && may_read_;
+    post(total, both ? SharedCopy::Makers::both : SharedCopy::Makers::lender);
+    if (both) (void)read_shared(&SharedCopy::read_parts);
+  }
+
+  void post(std::uint64_t total, SharedCopy::Makers makers) noexcept {
+    ring_.head.shared_copy.post(std::span(copies_, read_), makers);
     ring(peer_.doorbell);
     acknowledged_.wrote_all = false;
     shared_bytes_ = total;
     own_bytes_ = 0;
-    return crossing || shared.read_parts(*peer_.lender, own_bytes_);
+  }
+
+  /// Reads of what is posted; false: it can't, and so takes the post back.
+  bool read_shared(bool (SharedCopy::*read)(Lender&, std::uint64_t&)) noexcept {
+    SharedCopy& shared = ring_.head.shared_copy;
+    may_read_ = (shared.*read)(*peer_.lender, own_bytes_);
+    unread_ = !may_read_;
+    if (unread_) own_bytes_ = shared_bytes_ - shared.withdraw(own_bytes_);
+    return may_read_;
   }
 
   /// Adds what has come behind the first message to its copies, its rooms and its bytes, which it returns.
@@ -548,8 +522,12 @@ class Receiver final : public ReceiveEnd {
     const std::uint64_t taken = shared_bytes_ - own_bytes_;
     const SharedCopy::Outcome outcome = shared.outcome(taken);
     if (outcome == SharedCopy::Outcome::unfinished) return false;
-    const std::uint64_t total = std::exchange(shared_bytes_, 0);
-    return outcome == SharedCopy::Outcome::finished || shared.read_rest(*peer_.lender, total - own_bytes_) || lost();
+    if (std::exchange(unread_, false)) {
+      post(shared_bytes_, SharedCopy::Makers::lender);
+      return false;
+    }
+    shared_bytes_ = 0;
+    return outcome == SharedCopy::Outcome::finished || shared.read_all(*peer_.lender) || lost();
   }
 
   /// Writes the replies of the messages in the landing, which are done.
@@ -562,8 +540,13 @@ class Receiver final : public ReceiveEnd {
     return count == 0 || peer_.lender->write(std::span(copies_, count));
   }
 
-  /// False.
+  /// Nothing more comes, and the sender is told so.  False.
   bool lost() noexcept {
+    lost_ = true;
+    run_left_ = 1;  // so that every look asks next_lent
+    const int error = peer_.lender->error();
+    ring_.head.lost.store(error != 0 ? error : -1, std::memory_order_release);
+    ring(peer_.doorbell);
     int none = 0;
     peer_.code.compare_exchange_strong(none, static_cast<int>(Code::remote_error), std::memory_order_acq_rel);
     return false;
@@ -589,6 +572,9 @@ class Receiver final : public ReceiveEnd {
   int opened_ = 0;                  // of these, how many are done
   std::uint64_t shared_bytes_ = 0;  // of a copy that the lender may still take part in
   std::uint64_t own_bytes_ = 0;     // of these, what was read here
+  bool may_read_ = true;            // until the kernel refuses to read the lender's memory
+  bool unread_ = false;             // what is posted was taken back, but for what the lender had taken
+  bool lost_ = false;               // see refused()
   Message message_;
   Copy copies_[copies_max];
   Copy landings_[copies_max];  // as land() named them, for the `named_` oldest messages

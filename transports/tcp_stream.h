@@ -1,6 +1,6 @@
 // One link over TCP sockets: its sending and its receiving end.
 //
-// Message i travels on socket i modulo the number of sockets, as a 24-byte header and its bytes.  The sender holds up
+// Message i travels on socket i modulo the number of sockets, as a 32-byte header and its bytes.  The sender holds up
 // to `headers` messages that the kernel has not taken yet, `credits` of them in its own memory; the receiver takes up
 // to `credits` messages out of the kernel, whatever the strand waits for, so that neither end ever depends on the
 // other's kernel buffers.  There are no credit messages: a full receiver stops reading, and TCP's own window does the
@@ -26,12 +26,15 @@
 
 namespace rondo::tcp {
 
+/// What goes before a message's bytes.  The kernel copies both to one place: a malloc'ed buffer, 16 bytes past a page's
+/// begin, must not lie 8 bytes before where it goes to, modulo a page; an AMD processor takes twice as long for those.
 struct Header {
   std::uint32_t sequence = 0;        // number of the message + 1
   std::uint32_t bytes_and_kind = 0;  // top bits: waits for a reply, raw
   Signature signature;
+  std::uint64_t unused = 0;
 };
-static_assert(sizeof(Header) == 24);
+static_assert(sizeof(Header) == 32);
 
 /// Why nothing more can come from the peer; shared by both ends.
 ///

@@ -13,7 +13,8 @@
 namespace rondo::api {
 namespace {
 
-/// A call as the user made it.
+/// A call as the user made it.  The slow paths take a copy: where its address is known elsewhere, compilers keep it in
+/// memory and work everything out again that the kind of call says.
 struct Request {
   const char* name;
   CollectiveKind kind;
@@ -60,7 +61,7 @@ std::string hex(const void* pointer) {
 [[noreturn]] void wrong(const std::string& sentence) { throw Error(Code::invalid_argument, sentence); }
 
 /// What is wrong with a request that the fast check refused; throws in every case.
-[[noreturn]] void explain(const Request& request, const ncclComm& comm) {
+[[noreturn]] void explain(Request request, const ncclComm& comm) {
   if (static_cast<unsigned>(request.type) >= data_type_count) {
     wrong("datatype " + std::to_string(request.type) + " is none of ncclInt8 (0) to ncclFloat8e5m2 (11)");
   }
@@ -138,7 +139,7 @@ inline Call call_of(const Request& request) noexcept {
 }
 
 /// Everything but a call of a built-in operator without stream and group: errors as well.
-[[gnu::noinline]] ncclResult_t run_slowly(const Request& request, ncclComm_t comm, cudaStream_t stream) {
+[[gnu::noinline]] ncclResult_t run_slowly(Request request, ncclComm_t comm, cudaStream_t stream) {
   return guarded(request.name, [&] {
     check_ready(comm);
     if (!arguments_are_right(request, *comm)) explain(request, *comm);
@@ -168,7 +169,7 @@ inline Call call_of(const Request& request) noexcept {
   });
 }
 
-[[gnu::noinline]] ncclResult_t report(const Request& request, ncclComm* comm, Status status) {
+[[gnu::noinline]] ncclResult_t report(Request request, ncclComm* comm, Status status) {
   return guarded(request.name, [&] {
     const std::string sentence = comm->failure_sentence();
     return fail(status.code, std::string(request.name) + ": " + (sentence.empty() ? "the call failed" : sentence));
@@ -176,7 +177,7 @@ inline Call call_of(const Request& request) noexcept {
 }
 
 /// A call without a stream, outside a group, of a thread that does not own the communicator; or a wrong one.
-[[gnu::noinline]] ncclResult_t run_in_turn(const Request& request, ncclComm_t comm) {
+[[gnu::noinline]] ncclResult_t run_in_turn(Request request, ncclComm_t comm) {
   const Use use(comm);
   if (!in_state(comm, State::ready) || static_cast<unsigned>(request.op) >= ncclNumOps || request.count == 0 ||
       !arguments_are_right(request, *comm)) [[unlikely]] {
@@ -188,7 +189,7 @@ inline Call call_of(const Request& request) noexcept {
 }
 
 /// A right call without a stream, in a group.
-[[gnu::noinline]] ncclResult_t collect(const Request& request, ncclComm_t comm) {
+[[gnu::noinline]] ncclResult_t collect(Request request, ncclComm_t comm) {
   return guarded(request.name, [&] {
     group::add(comm, call_of(request), nullptr, nullptr);
     return ncclSuccess;
@@ -201,7 +202,9 @@ inline Call call_of(const Request& request) noexcept {
   }
   if (group::depth > 0) {
     const bool right = static_cast<unsigned>(request.op) < ncclNumOps && request.count > 0;
-    return right && arguments_are_right(request, *comm) ? collect(request, comm) : run_slowly(request, comm, stream);
+    if (!right || !arguments_are_right(request, *comm)) [[unlikely]]
+      return run_slowly(request, comm, stream);
+    return group::add_quickly(comm, call_of(request)) ? ncclSuccess : collect(request, comm);
   }
   const bool built_in = static_cast<unsigned>(request.op) < ncclNumOps && request.count > 0;
   if (const Stay stay(comm->communicator->order()); stay && built_in && arguments_are_right(request, *comm))

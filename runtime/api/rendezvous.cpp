@@ -49,7 +49,6 @@ HostPort comm_id(const std::string& text) {
 
 std::string read_key(const std::string& path) {
   const std::string what = "RONDO_PSK_FILE=" + path;
-  struct stat info = {};
   const SmallFile file = read_small_file(path, limits::key_file_bytes_max);
   if (file.mode != 0 && !S_ISREG(file.mode)) throw Error(Code::invalid_usage, what + " is not a file");
   if (!file.trouble.empty()) throw Error(Code::invalid_usage, what + " cannot be read: " + file.trouble);

@@ -77,6 +77,7 @@ inline constexpr int handshake_timeout_ms = 5000;
 inline constexpr int call_timeout_ms = 8000;                  // for a peer to answer at one of its addresses
 inline constexpr int call_stagger_ms = 100;                   // before the next of its addresses is tried as well
 inline constexpr int mend_pause_ms = 200;                     // before a rank that lost its parent calls another
+inline constexpr int news_wait_ms = 500;                      // for the reason of an end that is known already
 inline constexpr std::size_t addresses_max = 8;               // of a member
 inline constexpr int roots_max = 4096;                        // unique ids of a process that wait for ranks
 inline constexpr std::size_t rendezvous_name_bytes_max = 64;  // of the abstract socket name in a unique id

@@ -38,10 +38,9 @@ enum class CollectiveKind : std::uint8_t {
   send_recv,
 };
 
-constexpr std::size_t element_bytes(DataType type) noexcept {
-  constexpr std::uint8_t bytes[data_type_count] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  return bytes[static_cast<int>(type)];
-}
+/// By data type.  Not within the function, where it would be written to the stack at every call.
+inline constexpr std::uint8_t bytes_of_elements[data_type_count] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+constexpr std::size_t element_bytes(DataType type) noexcept { return bytes_of_elements[static_cast<int>(type)]; }
 
 constexpr bool is_integer(DataType type) noexcept { return type <= DataType::uint64; }
 

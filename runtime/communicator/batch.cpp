@@ -351,20 +351,30 @@ Status run_batch(Room& room, std::span<const PendingCall> calls, Patience patien
 /// Looks in a row before anything is made ready for a longer wait: an answer from another core mostly comes within.
 constexpr int quick_looks = 64;
 
-/// Moves runs that have begun; whether all are done, and well.  What is under way, or has failed, is left to execute().
-bool finish_quickly(std::span<PreparedRun* const> runs, WaitStyle style) noexcept {
-  const int looks = style == WaitStyle::spin ? quick_looks : 1;
+/// Moves runs that have begun; whether all are done, or some have failed.
+enum class Moved { done, failed, partly };
+Moved move_all(std::span<PreparedRun* const> runs, int looks) noexcept {
   for (int look = 0; look < looks; ++look) {
     bool done = true;
     for (PreparedRun* const prepared : runs) {
       Run& run = prepared->run;
       if (!run.done() && !run.progress()) (void)run.help();
-      if (!run.status().ok()) return false;
+      if (!run.status().ok()) return Moved::failed;
       done = done && run.done();
     }
-    if (done) return true;
+    if (done) return Moved::done;
   }
-  return false;
+  return Moved::partly;
+}
+
+/// Moves runs that have begun; whether all are done, and well.  What is under way, or has failed, is left to execute().
+/// Who shares its core gives it away once, if that comes first in a wait: what a short call waits for is mostly there
+/// then.
+bool finish_quickly(std::span<PreparedRun* const> runs, WaitStyle style) noexcept {
+  const Moved moved = move_all(runs, style == WaitStyle::spin ? quick_looks : 1);
+  if (moved != Moved::partly || style == WaitStyle::spin) return moved == Moved::done;
+  if (!std::ranges::all_of(runs, [](const PreparedRun* prepared) { return prepared->run.is_short(); })) return false;
+  return Waiter::yield_at_once() && move_all(runs, Waiter::looks_back) == Moved::done;
 }
 
 void end_turn(Communicator& communicator, std::uint64_t turn) noexcept {
@@ -433,26 +443,16 @@ bool find_runs(std::span<const PendingCall> calls, Few& few) noexcept {
   return true;
 }
 
-/// The path of small exchanges, and of calls on a few communicators at once.  False: take the other one.
-bool run_few_again(std::span<const PendingCall> calls, Status& status) noexcept {
-  Few few;
-  if (calls.size() > few_max || !find_runs(calls, few)) return false;
+/// Runs to their end what has begun.
+[[gnu::noinline]] void wait_for(std::span<const PendingCall> calls, const Few& few, WaitStyle style,
+                                Status& status) noexcept {
   Execution executions[few_max];
-  WaitStyle style = WaitStyle::spin;
   std::chrono::nanoseconds patience = std::chrono::nanoseconds::max();
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    CommunicatorImpl& communicator = impl(*calls[i].communicator);
-    communicator.begin(*few.runs[i], calls[i].call, {.alone = !few.owns_ends[i], .owns_ends = few.owns_ends[i]});
-    few.runs[i]->run.lead();
+    const CommunicatorImpl& communicator = impl(*calls[i].communicator);
     executions[i].run = &few.runs[i]->run;
     executions[i].supervision = communicator.supervision();
-    if (communicator.wait_style() != WaitStyle::spin) style = communicator.wait_style();
     patience = std::min(patience, communicator.patience());
-  }
-  const std::span runs(few.runs, calls.size());
-  if (finish_quickly(runs, style)) {
-    for (const PendingCall& call : calls) end_turn(*call.communicator, call.turn);
-    return true;
   }
   Waiter waiter(style, impl(*calls.front().communicator).doorbell(), patience);
   execute(std::span(executions, calls.size()), waiter);
@@ -462,8 +462,26 @@ bool run_few_again(std::span<const PendingCall> calls, Status& status) noexcept 
       communicator.fail(few.runs[i]->run, executions[i].status);
       if (status.ok()) status = communicator.status();
     }
-    end_turn(communicator, calls[i].turn);
   }
+}
+
+/// The path of small exchanges, and of calls on a few communicators at once.  False: take the other one.
+bool run_few_again(std::span<const PendingCall> calls, Status& status) noexcept {
+  Few few;
+  if (calls.size() > few_max || !find_runs(calls, few)) return false;
+  // More than one collective: they are of as many communicators.
+  const bool several = calls.size() > 1 && !few.owns_ends[0] && !few.owns_ends[1];
+  WaitStyle style = WaitStyle::spin;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    CommunicatorImpl& communicator = impl(*calls[i].communicator);
+    const bool owns_ends = few.owns_ends[i];
+    communicator.begin(*few.runs[i], calls[i].call,
+                       {.alone = !owns_ends, .owns_ends = owns_ends, .among_others = several});
+    few.runs[i]->run.lead();
+    if (communicator.wait_style() != WaitStyle::spin) style = communicator.wait_style();
+  }
+  if (!finish_quickly(std::span(few.runs, calls.size()), style)) wait_for(calls, few, style, status);
+  for (const PendingCall& call : calls) end_turn(*call.communicator, call.turn);
   return true;
 }
 

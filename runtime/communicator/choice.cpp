@@ -268,4 +268,19 @@ std::vector<std::string> Chooser::describe() const {
   return lines;
 }
 
+bool gains_by_address(CollectiveKind kind, std::size_t block_bytes, const Copying& here) noexcept {
+  constexpr std::size_t crowded_slot_bytes_max = 32 * 1024;  // of a block; measured: decision 74
+  constexpr std::size_t taken_slot_bytes_max = 1024 * 1024;  // where readers take slots' lines: decision 76
+  const bool takes = here.writers_wait && here.ranks == 2 && !here.crowded;
+  if (takes && (block_bytes <= taken_slot_bytes_max || kind == CollectiveKind::reduce_scatter)) return false;
+  switch (kind) {
+    case CollectiveKind::all_reduce: return here.ranks > 2 && !here.crowded;  // answers lie where the questions lay: 69
+    case CollectiveKind::reduce_scatter: return !here.crowded;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::gather: return !here.crowded || block_bytes > crowded_slot_bytes_max;
+    default: return true;
+  }
+}
+
 }  // namespace rondo

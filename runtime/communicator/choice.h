@@ -65,4 +65,16 @@ class Chooser {
   std::uint32_t allowed_[kinds] = {};  // bit: plan::Algorithm
 };
 
+/// Where calls run, as far as kernel copies mind.
+struct Copying {
+  int ranks = 0;
+  bool crowded = false;       // ranks share cores
+  bool writers_wait = false;  // processor::writers_wait_for_readers()
+};
+
+/// Whether what a call lends may lie in any memory, and the kernel copies it; else in what peers map alone, and the
+/// rest goes through slots.  `block_bytes`: of the buffer, or of each block where a rank's blocks are told apart. Ranks
+/// need not agree.
+bool gains_by_address(CollectiveKind kind, std::size_t block_bytes, const Copying& here) noexcept;
+
 }  // namespace rondo

@@ -9,6 +9,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/processor.h"
 #include "communicator/describe.h"
 #include "communicator/impl.h"
 
@@ -178,7 +179,10 @@ void CommunicatorImpl::fail(const Run& run, Status status) noexcept {
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
         }
         if (!this->status().ok()) return;
-        const std::string what = peers_.has_left(peer) ? " has left the communicator" : " cannot be reached any more";
+        const std::string why = peers_.trouble(peer);
+        const std::string what = !why.empty()            ? " cannot be reached: " + why
+                                 : peers_.has_left(peer) ? " has left the communicator"
+                                                         : " cannot be reached any more";
         return peers_.fail(status.code, call + ": " + peers_.describe(peer) + what, true);
       }
     }
@@ -254,8 +258,8 @@ void CommunicatorImpl::lay_out(PreparedRun& prepared, const Call& call, std::spa
                  static_cast<std::uint8_t>(call.op),
                  static_cast<std::uint8_t>(call.root)};
   a.may_lend = call.op != Operator::premul_sum;
-  // Of an all-reduce, whose answers lie where the questions lay, slots are the faster way: decisions 46 and 69.
-  a.by_address = call.kind != CollectiveKind::all_reduce || (ranks() > 2 && !host_.crowded());
+  const Copying copying{ranks(), host_.crowded(), processor::writers_wait_for_readers()};
+  a.by_address = gains_by_address(call.kind, a.layout.total_bytes(), copying);
   a.shelf = blueprint.shelf && call.root == rank() ? shelf() : nullptr;
   prepared.run.prepare();
   prepared.call = call;

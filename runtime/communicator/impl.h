@@ -35,6 +35,7 @@ namespace rondo {
 struct Place {
   bool alone = true;
   bool owns_ends = false;
+  bool among_others = false;
   bool continues = false;
   bool followed = false;
   bool shared = false;  // with helpers
@@ -110,6 +111,7 @@ class CommunicatorImpl final : public Communicator {
     a.signature.call = number(call);
     a.alone = place.alone;
     a.owns_ends = place.owns_ends;
+    a.among_others = place.among_others;
     a.continues = place.continues;
     a.followed = place.followed;
     a.share = place.shared ? 0 : RunArguments::whole;

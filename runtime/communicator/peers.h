@@ -44,6 +44,8 @@ class Peers final : public Links {
   /// Why a call that needs `sibling` cannot go on, and what to do.
   std::string stranded(int sibling) const;
   bool has_left(int rank) const;
+  /// Why its links report an error, where they found it themselves; else empty.
+  std::string trouble(int rank) const { return peers_[rank].connection ? peers_[rank].connection->trouble() : ""; }
 
   /// Starts opening what is not open yet, as far as it is for this rank to start.
   void want(std::span<const int> peers);

@@ -18,8 +18,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A listener that refuses belongs to a process that ended.  The news of how it ended may still be on its way.
-constexpr milliseconds news_wait(500);
 /// Who was told of all members starts its part at once, unless the machine is very slow.
 constexpr milliseconds start_wait(15'000);
 
@@ -103,7 +101,8 @@ bool MeshCore::called(int to, Use use, Outcome outcome, std::shared_ptr<Channel>
   }
   if (outcome == Outcome::nobody) {
     if (callee.refused_since == Deadline{}) callee.refused_since = Clock::now();
-    if (Clock::now() - callee.refused_since < news_wait) return false;
+    // A listener that refuses belongs to a process that ended; how it ended may still be on its way.
+    if (Clock::now() - callee.refused_since < milliseconds(limits::news_wait_ms)) return false;
     note_died(to, "its process has ended");
     return true;
   }
@@ -142,7 +141,8 @@ void MeshCore::adopt(int with, Use use, std::shared_ptr<Channel> channel) {
   Peer& other = peer(with);
   (use == Use::tree ? other.tree : other.pair).channel = channel;
   channel->handle({[this, with](Plane plane, Frame& frame) { receive(with, plane, frame); },
-                   [this, with](const std::string& why) { closed(with, why); }});
+                   [this, with, use](const std::string& why) { closed(with, use, why); }});
+  if (!own_failure_.empty()) channel->send(Plane::control, News::failed, own_failure_);
   if (use == Use::tree) {
     watch_process(with, channel->peer_pid());
     news_.attached(with);

@@ -80,7 +80,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore>, private News::Ow
   void socket_connected(int peer, std::size_t index, Channel& channel);
   void fail_links(int peer, const std::string& why);
   void receive(int from, Plane plane, Frame& frame);
-  void closed(int peer, const std::string& why);
+  void closed(int peer, Use use, const std::string& why);
 
   void check_created();
   void creation_expired();
@@ -104,6 +104,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore>, private News::Ow
   bool creating_ = true;
   bool closing_ = false;
   bool told_pairs_ = false;
+  Bytes own_failure_;                             // a frame's body: who connects after it was told must hear it too
   std::promise<std::optional<Failure>> created_;  // the words of an error, not the exception object
   std::size_t unflushed_ = 0;
   std::function<void()> close_done_;
@@ -131,6 +132,7 @@ struct MeshCore::Peer {
   Line pair;
   Descriptor process;  // a pidfd
   std::unique_ptr<Watch> process_watch;
+  std::unique_ptr<Timer> pair_end;  // how long the news of a pair channel's end may take
   Deadline refused_since{};
   DataSockets data;
   PairWire wire;

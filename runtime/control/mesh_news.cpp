@@ -34,9 +34,13 @@ void MeshCore::receive(int from, Plane plane, Frame& frame) {
   if (!news_.receive(from, frame.kind, frame.body)) note_failed(from, "sent a malformed control frame");
 }
 
-void MeshCore::closed(int from, const std::string& why) {
-  if (closing_) return;
-  note_died(from, why);
+/// A pair's channel may end before a reason could pass through it, while it was set up: the tree brings the reason.
+void MeshCore::closed(int from, Use use, const std::string& why) {
+  if (closing_ || !here(from)) return;
+  if (use == Use::tree) return note_died(from, why);
+  auto& timer = peer(from).pair_end;
+  timer = std::make_unique<Timer>(thread_.loop());
+  timer->start(Clock::now() + milliseconds(limits::news_wait_ms), [this, from, why] { note_died(from, why); });
 }
 
 void MeshCore::note_died(int rank, const std::string& how) {
@@ -89,6 +93,7 @@ void MeshCore::let_go(int rank) {
   Peer& gone = found->second;
   gone.process_watch.reset();
   gone.process.reset();
+  gone.pair_end.reset();
   gone.data = {};
   for (Line* line : {&gone.tree, &gone.pair}) {
     line->connector.reset();
@@ -98,15 +103,13 @@ void MeshCore::let_go(int rank) {
 
 void MeshCore::tell_failure(const std::string& sentence) {
   if (closing_) return;
-  const Bytes body = ByteWriter()
-                         .number(static_cast<std::uint32_t>(rank_))
-                         .text("failed: " + sentence.substr(0, sentence_bytes_max))
-                         .bytes();
+  const Bytes body = News::encode(rank_, "failed: " + sentence.substr(0, sentence_bytes_max), State::failed);
   for (auto& [rank, other] : peers_) {
     for (const Line* line : {&other.tree, &other.pair}) {
       if (line->channel) line->channel->send(Plane::control, News::failed, body);
     }
   }
+  if (own_failure_.empty()) own_failure_ = body;
 }
 
 void MeshCore::close(Deadline deadline, std::function<void()> done) {
@@ -122,6 +125,7 @@ void MeshCore::close(Deadline deadline, std::function<void()> done) {
   timer_->start(deadline, [self = shared_from_this()] { self->finish_close(); });
   for (auto& [rank, other] : peers_) {
     other.process_watch.reset();
+    other.pair_end.reset();
     other.data = {};
     for (Line* line : {&other.tree, &other.pair}) {
       line->connector.reset();

@@ -53,6 +53,18 @@ bool may_copy_reply(const BoundStep& step) noexcept {
   return step.reply && step.finish && step.target.space == Space::out && std::ranges::all_of(step.operands, copies);
 }
 
+/// Those to whom the strands lend the range.
+std::vector<SendEnd*> borrowers_of(const plan::Range& source, const std::vector<BoundStrand>& strands) {
+  std::vector<SendEnd*> borrowers;
+  for (const BoundStrand& strand : strands) {
+    for (const BoundStep& step : strand.steps) {
+      if (!step.only_lend || step.source != source) continue;
+      for (const Destination& to : step.to) borrowers.push_back(to.link);
+    }
+  }
+  return borrowers;
+}
+
 template <typename T>
 void add_distinct(std::vector<T*>& list, T& item) {
   if (std::find(list.begin(), list.end(), &item) == list.end()) list.push_back(&item);
@@ -165,6 +177,10 @@ Program::Program(const plan::Collective& collective, const plan::Plan& plan, int
     for (ReceiveEnd* receiver : bound.receivers) {
       if (receiver->polled()) bound.polled_receivers.push_back(receiver);
     }
+    bound.local = bound.senders.empty() && bound.receivers.empty();
+    local_ = local_ || bound.local;
+    const bool copies = bound.local && bound.steps.size() == 1 && bound.steps[0].operation == Operation::copy;
+    if (copies && shape_.stripes == 1) bound.followers = borrowers_of(bound.steps[0].source, strands_);
     polled_ = polled_ || !bound.polled_senders.empty() || !bound.polled_receivers.empty();
     if (bound.steps.empty()) continue;
     strands_.push_back(std::move(bound));

@@ -111,7 +111,7 @@ bool Run::make(const Move& move) noexcept {
     const Source source{from, false};
     a_.reduce(a_.reduction, &source, 1, &to, 1, move.bytes >> element_shift_, false);
   }
-  if (move.to != nullptr) move.to->commit(move.bytes, a_.signature, {});
+  if (move.to != nullptr) move.to->commit(move.bytes, a_.signature, {.among_others = a_.among_others});
   if (move.from != nullptr) move.from->release();
   return true;
 }

@@ -12,10 +12,10 @@
 //   two_shot: rank 1 stores B everywhere             two_shot_pull: ranks 0 and 2 fetch B
 //
 // all_gather, gather, scatter and all_to_all move each block once, from the rank that has it to the rank that wants it;
-// the first and the last in n-1 rounds, round k with the ranks k ahead and k behind.  Where all ranks give and
-// take, a strand of its own lends, ahead of the other, so that who takes finds much at once, also while the own block
-// is copied.  broadcast lends the whole buffer to all: nobody waits for another to pass it on, and where lends are
-// declined the root copies n-1 times.
+// the first and the last in n-1 rounds, round k with the ranks k ahead and k behind.  Where all ranks give and take,
+// lends, the copy of the own block and receipts are strands of their own: who takes finds much at once, and the copy is
+// made while others are waited for.  broadcast lends the whole buffer to all: nobody waits for another to pass it on,
+// and where lends are declined the root copies n-1 times.
 #include <utility>
 
 #include "plan/schedules.h"
@@ -66,6 +66,23 @@ Step reduce_block(int ranks, int rank, Range target, bool reply) {
           .reply = reply};
 }
 
+/// Lends each rank what it is to have, copies the own block, and takes the others': in strands of their own, as none of
+/// these waits for another.
+template <typename BlockFor>
+Plan exchange(int ranks, int rank, Range own, BlockFor block_for) {
+  std::vector<Step> lends, receipts;
+  for (int k = 1; k < ranks; ++k) {
+    const std::int32_t ahead = (rank + k) % ranks, behind = (rank - k + ranks) % ranks;
+    lends.push_back({.operation = lend, .to = {ahead}, .source = block_for(ahead)});
+    receipts.push_back({.operation = recv_copy, .from = {behind}, .target = out(behind)});
+  }
+  Plan plan;
+  if (ranks > 1) plan.strands.push_back({std::move(lends), 0});
+  plan.strands.push_back({{{.operation = copy, .source = own, .target = out(rank)}}, 0});
+  if (ranks > 1) plan.strands.push_back({std::move(receipts), 0});
+  return plan;
+}
+
 }  // namespace
 
 Plan two_shot_all_reduce(const Topology& topology, int rank, int) {
@@ -100,15 +117,7 @@ Plan direct_all_gather(const Topology& topology, int rank, int) {
   const int ranks = topology.ranks();
   if (ranks == 1) return alone(false);
   // Lent from `in`, which stays as it is from call to call, so that its lines may stay in the readers' caches, too.
-  std::vector<Step> lends, receipts{{.operation = copy, .source = in(0), .target = out(rank)}};
-  for (int k = 1; k < ranks; ++k) {
-    const std::int32_t ahead = (rank + k) % ranks, behind = (rank - k + ranks) % ranks;
-    lends.push_back({.operation = lend, .to = {ahead}, .source = in(0)});
-    receipts.push_back({.operation = recv_copy, .from = {behind}, .target = out(behind)});
-  }
-  Plan plan = one_strand(std::move(lends));
-  plan.strands.push_back({std::move(receipts), 0});
-  return plan;
+  return exchange(ranks, rank, in(0), [](int) { return in(0); });
 }
 
 Plan direct_broadcast(const Topology& topology, int rank, int root) {
@@ -138,17 +147,7 @@ Plan direct_scatter(const Topology& topology, int rank, int root) {
 }
 
 Plan direct_all_to_all(const Topology& topology, int rank, int) {
-  const int ranks = topology.ranks();
-  std::vector<Step> lends, receipts{{.operation = copy, .source = in(rank), .target = out(rank)}};
-  for (int k = 1; k < ranks; ++k) {
-    const std::int32_t ahead = (rank + k) % ranks, behind = (rank - k + ranks) % ranks;
-    lends.push_back({.operation = lend, .to = {ahead}, .source = in(ahead)});
-    receipts.push_back({.operation = recv_copy, .from = {behind}, .target = out(behind)});
-  }
-  Plan plan;
-  if (ranks > 1) plan.strands.push_back({std::move(lends), 0});
-  plan.strands.push_back({std::move(receipts), 0});
-  return plan;
+  return exchange(topology.ranks(), rank, in(rank), [](int peer) { return in(peer); });
 }
 
 }  // namespace rondo::plan

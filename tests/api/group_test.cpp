@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "api/handle.h"
 #include "api_fixture.h"
 #include "base/result.h"
 #include "base/threads.h"
@@ -80,6 +81,50 @@ TEST_CASE("a group's calls run as one batch at the outermost end") {
   CHECK(reduce(ranks[0], 4) == ncclSuccess);
   CHECK(batches() == "1 2 3|4");
   CHECK(fake::world().ran[0].calls[2].turn == rondo::CallOrder::entered);
+}
+
+TEST_CASE("in a group collectives go before sends and receives, whatever their order") {
+  Ranks ranks(2, 1);
+  float data = 0;
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(reduce(ranks[0], 2) == ncclSuccess);
+  CHECK(ncclSend(&data, 1, ncclFloat, 1, ranks[0], nullptr) == ncclSuccess);
+  CHECK(reduce(ranks[0], 3) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(batches() == "2 3 1");
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(reduce(ranks[0], 4) == ncclSuccess);
+  CHECK(reduce(ranks[0], 5) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(batches() == "2 3 1|4 5");
+}
+
+TEST_CASE("a group's own calls run in its thread, also those that came before one for a queue") {
+  Ranks ranks(2, 2);
+  const Stream stream;
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(reduce(ranks[0], 1) == ncclSuccess);
+  CHECK(reduce(ranks[1], 2, stream) == ncclSuccess);
+  CHECK(reduce(ranks[0], 3) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(rondoStreamSynchronize(stream) == ncclSuccess);
+  const bool first = fake::world().ran[0].calls.size() == 2;  // or the queue's was
+  CHECK(batches() == (first ? "1 3|2" : "2|1 3"));
+  CHECK(fake::world().ran[first ? 0 : 1].thread == std::this_thread::get_id());
+}
+
+TEST_CASE("a group enters all of its communicators, or none") {
+  Ranks ranks(2, 2);
+  CHECK(reduce(ranks[0], 1) == ncclSuccess);
+  std::thread([&] { (void)reduce(ranks[1], 1); }).join();  // who owns it then
+  fake::world().ran.clear();
+  CHECK(ncclGroupStart() == ncclSuccess);
+  for (ncclComm_t comm : {ranks[0], ranks[1]}) CHECK(reduce(comm, 2) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  CHECK(batches() == "2 2");
+  for (const rondo::PendingCall& call : fake::world().ran[0].calls) CHECK(call.turn == 0);
+  CHECK_FALSE(ranks[0]->communicator->order().is_inside());
+  CHECK_FALSE(ranks[0]->communicator->order().is_held());
 }
 
 TEST_CASE("an end without a start is refused, an empty group is not") {

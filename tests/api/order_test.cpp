@@ -166,6 +166,59 @@ TEST_CASE("whoever revokes sees the owner inside, or it does not enter") {
   CHECK(late == 0);
 }
 
+/// A call of so many elements, which tell it from others.
+void call_of(ncclComm_t comm, std::size_t count, cudaStream_t stream = nullptr) {
+  static float buffer[8];
+  CHECK(ncclBroadcast(buffer, buffer, count, ncclFloat, 0, comm, stream) == ncclSuccess);
+}
+
+/// Of all that ran, the call of so many elements.
+std::uint64_t turn_of(std::size_t count) {
+  const std::lock_guard lock(fake::world().mutex);
+  for (const fake::Ran& ran : fake::world().ran) {
+    for (const rondo::PendingCall& pending : ran.calls) {
+      if (pending.call.count == count) return pending.turn;
+    }
+  }
+  return CallOrder::entered - 1;
+}
+
+TEST_CASE("a group behind one without queues keeps the order of its calls, on queues or not") {
+  for (const bool first_is_queued : {false, true}) {
+    Ranks ranks(1, 1);
+    cudaStream_t stream = nullptr;
+    REQUIRE(rondoStreamCreate(&stream) == ncclSuccess);
+    for (int group = 0; group < 2; ++group) {  // the second of these calls finds the room of the first
+      REQUIRE(ncclGroupStart() == ncclSuccess);
+      call_of(ranks[0], 1);
+      CHECK(ncclGroupEnd() == ncclSuccess);
+    }
+    REQUIRE(ncclGroupStart() == ncclSuccess);
+    for (std::size_t i = 0; i < 4; ++i) call_of(ranks[0], 2 + i, (i % 2 == 0) == first_is_queued ? stream : nullptr);
+    CHECK(ncclGroupEnd() == ncclSuccess);
+    CHECK(rondoStreamSynchronize(stream) == ncclSuccess);
+    for (std::size_t i = 0; i < 4; ++i) CHECK(turn_of(2 + i) == i);
+    CHECK(rondoStreamDestroy(stream) == ncclSuccess);
+  }
+}
+
+TEST_CASE("a group whose owner is revoked while it collects takes a turn for each call") {
+  Ranks ranks(1, 1);
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  call_of(ranks[0], 1);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  call_of(ranks[0], 2);
+  call_of(ranks[0], 3);
+  std::thread([&] { call_of(ranks[0], 4); }).join();
+  CHECK(ncclGroupEnd() == ncclSuccess);
+  std::thread([&] { call_of(ranks[0], 5); }).join();
+  CHECK(turn_of(4) == 0);
+  CHECK(turn_of(2) == 1);
+  CHECK(turn_of(3) == 2);
+  CHECK(turn_of(5) == 3);
+}
+
 TEST_CASE("a communicator that is aborted while its owner collects a group is freed at the group's end") {
   for (const bool has_called : {false, true}) {
     Ranks ranks(2, 2);

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
@@ -15,6 +16,9 @@
 #include <vector>
 
 #include "control.h"
+#include "control/bytes.h"
+#include "control/connector.h"
+#include "control/loop.h"
 #include "processes.h"
 #include "rank.h"
 
@@ -33,6 +37,24 @@ std::vector<std::byte> bytes_of(const std::string& text) {
 std::string died(const Rank& rank, int peer) {
   const auto& member = rank.membership().members[static_cast<std::size_t>(peer)];
   return "rank " + std::to_string(peer) + " (host " + member.host + ", pid " + std::to_string(member.pid) + ") died";
+}
+
+/// Opens the channel that a rank has to one above it, and ends it as its process would: without a word.
+void end_a_pair_channel(const control::Membership& membership, int to) {
+  control::Loop loop;
+  control::Call call;
+  call.name = membership.members[static_cast<std::size_t>(to)].listener;
+  call.key = {control::Purpose::mesh, membership.communicator, static_cast<std::uint32_t>(to)};
+  std::copy(std::begin(membership.secret), std::end(membership.secret), call.secret.begin());
+  constexpr std::uint8_t pair = 2;  // MeshCore::Use
+  call.greeting = control::ByteWriter().number(static_cast<std::uint32_t>(membership.rank)).number(pair).bytes();
+  const control::Connector connector(loop, call, [&](control::Outcome outcome, auto channel, const std::string&) {
+    if (outcome != control::Outcome::connected) return false;
+    channel->stop();
+    loop.stop();
+    return true;
+  });
+  loop.run();
 }
 
 }  // namespace
@@ -141,6 +163,60 @@ TEST_CASE("a failure that a rank tells reaches all, once, with its sentence") {
     });
     CHECK(world.trouble() == "");
   }
+}
+
+TEST_CASE("a failure reaches a rank that connects after it was told") {
+  World world(2, [](int me, Board& board) {
+    Rank rank(shared_id(board, me), me, 2, [me](control::Mesh& mesh) {
+      if (me == 0) mesh.tell_failure("no memory for the moon");
+    });
+    if (me == 1) {
+      const std::string sentence = rank.failure().sentence;
+      expect(contains(sentence, "failed: no memory for the moon"), sentence);
+    }
+    ++board.counters[0];
+    expect(board.await(0, 2), "both ranks");
+    rank.close();
+  });
+  CHECK(world.trouble() == "");
+}
+
+TEST_CASE("a pair channel that ends without a reason waits for the one that comes by the tree") {
+  for (const bool fails : {true, false}) {
+    World world(3, [fails](int me, Board& board) {
+      auto rank = std::make_unique<Rank>(shared_id(board, me), me, 3);
+      if (me == 1) {
+        end_a_pair_channel(rank->membership(), 2);
+        std::this_thread::sleep_for(milliseconds(20));  // far longer than the news of the end needs
+        if (fails) rank->mesh().tell_failure("no memory for the moon");
+        if (!fails) rank.reset();
+      } else if (fails) {
+        const std::string sentence = rank->failure().sentence;
+        expect(contains(sentence, "failed: no memory for the moon"), sentence);
+      } else {
+        rank->await_left(1);
+        expect(rank->failure_count() == 0, "no failure");
+      }
+      ++board.counters[0];
+      expect(board.await(0, 3), "all ranks");
+    });
+    CHECK(world.trouble() == "");
+  }
+}
+
+TEST_CASE("a pair channel that ends without a reason, and none comes, is a death") {
+  World world(3, [](int me, Board& board) {
+    Rank rank(shared_id(board, me), me, 3);
+    if (me == 1) end_a_pair_channel(rank.membership(), 2);
+    if (me == 2) {
+      const std::string sentence = rank.failure().sentence;
+      expect(contains(sentence, died(rank, 1) + " (end of file)"), sentence);
+    }
+    ++board.counters[0];
+    expect(board.await(0, 3), "all ranks");
+    rank.close();
+  });
+  CHECK(world.trouble() == "");
 }
 
 namespace {

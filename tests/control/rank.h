@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,13 +19,15 @@ namespace rondo::test {
 /// A rank with its mesh, and all the news it had.
 class Rank {
  public:
-  Rank(const control::UniqueId& id, int rank, int ranks) : membership_(control::join(id, rank, ranks, in_seconds(20))) {
+  Rank(const control::UniqueId& id, int rank, int ranks, const std::function<void(control::Mesh&)>& before_start = {})
+      : membership_(control::join(id, rank, ranks, in_seconds(20))) {
     control::Mesh::Hooks hooks;
     hooks.opened = [this](int peer, Wire& wire) { note([&] { wires_[peer] = &wire; }); };
     hooks.frame = [this](int peer, Frame& frame) { note([&] { frames_[peer].push_back(std::move(frame)); }); };
     hooks.failed = [this](const control::Failure& failure) { note([&] { failures_.push_back(failure); }); };
     hooks.left = [this](int rank) { note([&] { left_.push_back(rank); }); };
     mesh_ = control::Mesh::create(membership_, std::move(hooks));
+    if (before_start) before_start(*mesh_);
     mesh_->start(in_seconds(20));
   }
 

@@ -18,11 +18,15 @@ struct Wire final : SendEnd, ReceiveEnd {
   std::size_t gains_up_to = any_bytes;
   bool lends = false;
   std::uint64_t count = 0;
+  bool among_others = false;  // the last one
   std::byte room[64] = {};
   std::deque<Message> come;
 
   std::byte* reserve(std::size_t) noexcept override { return room; }
-  void commit(std::size_t, const Signature&, MessageFlags) noexcept override { ++count; }
+  void commit(std::size_t, const Signature&, MessageFlags flags) noexcept override {
+    ++count;
+    among_others = flags.among_others;
+  }
   bool lend(const std::byte*, std::byte*, std::size_t, const Signature&, MessageFlags) noexcept override {
     ++count;
     return true;
@@ -125,9 +129,21 @@ TEST_CASE("A call that leads sends, and looks at nothing that has come") {
   calls.runs[0].lead();
   CHECK(calls.wires.out.count == 1);
   CHECK(calls.wires.in.come.size() == 1);
+  CHECK(calls.runs[0].waits_for() == std::vector{1});  // what is looked for next
   calls.look({0});
   CHECK(calls.runs[0].done());
   CHECK(calls.data[0] == 11);
+}
+
+TEST_CASE("A message says that its thread sends others at the same time") {
+  Calls calls(plan::Algorithm::one_shot, 1, SendEnd::any_bytes);
+  for (const bool among_others : {true, false}) {
+    calls.runs[0].arguments().alone = true;
+    calls.runs[0].arguments().among_others = among_others;
+    calls.runs[0].start();
+    calls.runs[0].lead();
+    CHECK(calls.wires.out.among_others == among_others);
+  }
 }
 
 TEST_CASE("Where a link gains nothing by that, a call waits for the one before it") {

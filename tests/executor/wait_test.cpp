@@ -95,7 +95,8 @@ TEST_CASE("Where cores are short who waits looks on before it yields, as long as
   on_a_thread([&] {
     Waiter waiter(WaitStyle::yield, doorbell, 1s);
     CHECK(yields_in(waiter, LookingOn::looks - 1) == 0);  // an answer came: the next wait begins
-    CHECK(yields_in(waiter, LookingOn::looks + 19) == 20);
+    CHECK(!Waiter::yield_at_once());
+    CHECK(yields_in(waiter, LookingOn::looks) == 1);
     // That was in vain, and so the next waits yield at once.
     CHECK(yields_in_waits(waiter, LookingOn::pass_over_min) == LookingOn::pass_over_min);
     CHECK(yields_in(waiter, LookingOn::looks - 1) == 0);
@@ -107,6 +108,23 @@ TEST_CASE("Where cores are short who waits looks on before it yields, as long as
   });
   Waiter worker(WaitStyle::polite, doorbell, 1s);
   CHECK(yields_in(worker, 15) == 0);
+}
+
+TEST_CASE("Who has yielded in vain looks some times before it yields again, at the beginning of a wait") {
+  Doorbell doorbell = Doorbell::create();
+  on_a_thread([&] {
+    Waiter waiter(WaitStyle::yield, doorbell, 1s);
+    yields_in(waiter, LookingOn::looks);  // in vain: no wait looks on first from now on
+    CHECK(yields_in(waiter, 30) == 1);
+    CHECK(yields_in(waiter, 31) == 2);
+    CHECK(yields_in(waiter, 61) == 3);
+    CHECK(yields_in(waiter, 70) == 12);  // what takes longer leaves the core to those that bring it
+    // Who has made nothing ready for a wait may do the first of them by itself.
+    const int before = yields;
+    CHECK(Waiter::yield_at_once());
+    CHECK(yields == before + 1);
+    CHECK(yields_in(waiter, 1) == 1);  // each wait begins anew
+  });
 }
 
 TEST_CASE("What is in vain is tried ever more rarely, and soon again once it has paid") {

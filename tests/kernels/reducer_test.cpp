@@ -3,13 +3,17 @@
 #define CATCH_CONFIG_MAIN
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 
 #include "guarded.h"
 #include "kernels/host_reducer.h"
+#include "kernels/table.h"
 #include "reference.h"
 
 namespace {
@@ -171,6 +175,24 @@ void for_each_kernel(Visit&& visit) {
 
 }  // namespace
 
+TEST_CASE("every instruction set that the processor has is tried") {
+  std::string flags;
+  std::ifstream file("/proc/cpuinfo");
+  while (flags.rfind("flags", 0) != 0 && std::getline(file, flags)) {
+  }
+  std::istringstream words(flags);
+  const std::set<std::string> has{std::istream_iterator<std::string>(words), {}};
+  std::vector<std::string> wanted{"portable"}, found;
+#if defined(RONDO_VECTOR_KERNELS)
+  // What of an instruction set Highway needs, older ones included, comes in the processors that have this of it.
+  for (const auto& [set, flag] : {std::pair{"avx2", "avx2"}, {"avx512", "avx512bw"}, {"avx512_fp16", "avx512_fp16"}}) {
+    if (has.count(flag) != 0) wanted.insert(wanted.begin(), set);
+  }
+#endif
+  for (const HostReducer& reducer : host_reducers()) found.emplace_back(reducer.instruction_set);
+  CHECK(found == wanted);
+}
+
 TEST_CASE("every type and operator, every length to 130 and some beyond") {
   Fixture fixture(1);
   for_each_kernel([&](const Reducer& reducer, DataType type, Operator op, const std::string& set) {
@@ -197,9 +219,11 @@ TEST_CASE("one to nine sources, one to three targets") {
 
 TEST_CASE("slices that are swept at several places at once, in place of one or of all sources") {
   Fixture fixture(6);
+  const bool sweeps_pages = kernels::sweeps_pages;
   for_each_kernel([&](const Reducer& reducer, DataType type, Operator op, const std::string& set) {
     INFO(set);
-    for (int call = 0; call < 3; ++call) {
+    for (int call = 0; call < 4; ++call) {
+      kernels::sweeps_pages = call > 0;
       const std::size_t elements = (31 * 1024 + fixture.below(9 * 1024)) / element_bytes(type);
       const int sources = 1 + static_cast<int>(fixture.below(2)), targets = 1 + static_cast<int>(fixture.below(2));
       Call large = fixture.call(type, op, elements, sources, targets);
@@ -207,6 +231,7 @@ TEST_CASE("slices that are swept at several places at once, in place of one or o
       REQUIRE(fixture.wrong(reducer, large) == "");
     }
   });
+  kernels::sweeps_pages = sweeps_pages;
 }
 
 TEST_CASE("a copy of any size to any alignment") {

@@ -1,44 +1,17 @@
 // Messages lent by address to another process: how many are copied at once, where to, and when their replies and
 // releases go out.
 #include <algorithm>
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
-#include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
+#include "copying_lender.h"
 #include "transports/slots.h"
 
 namespace {
 
 using namespace rondo;
-
-/// Plays the kernel: copies between addresses of this process, and counts its calls.
-class CopyingLender final : public slots::Lender {
- public:
-  bool reachable_by_address(std::size_t) const noexcept override { return true; }
-  bool read(std::span<const slots::Copy> copies) noexcept override {
-    ++reads;
-    if (meanwhile) meanwhile();
-    for (const auto& copy : copies) std::memcpy(copy.here, reinterpret_cast<const void*>(copy.there), copy.bytes);
-    return reachable;
-  }
-  bool write(std::span<const slots::Copy> copies) noexcept override {
-    ++writes;
-    if (!reachable) return false;
-    for (const auto& copy : copies) std::memcpy(reinterpret_cast<void*>(copy.there), copy.here, copy.bytes);
-    return reachable;
-  }
-  bool find(const void*, std::size_t, std::uint32_t&, std::uint64_t&) noexcept override { return false; }
-  std::byte* at(std::uint32_t, std::uint64_t) noexcept override { return nullptr; }
-
-  int reads = 0;
-  int writes = 0;
-  bool reachable = true;
-  std::function<void()> meanwhile;  // what the other process does during a read
-};
 
 /// One link from a lender to a borrower, and 100-byte messages in the lender's memory, each of one value.
 struct Scene {
@@ -145,22 +118,6 @@ TEST_CASE("The held-back releases leave the sender the credits of the proofs") {
   }
   CHECK(held_max == slots::rooms_max - 1);
   CHECK(limits::headers - (slots::copies_max - 1) >= limits::slices_max + 1);
-}
-
-TEST_CASE("Memory that can't be read or written any more is a lost peer") {
-  for (const bool read : {true, false}) {
-    Scene scene;
-    scene.lend(0);
-    if (read) {
-      scene.kernel.reachable = false;
-      CHECK(scene.receiver.peek() == nullptr);
-    } else {
-      REQUIRE(scene.receiver.peek() != nullptr);
-      scene.kernel.reachable = false;
-      scene.receiver.release();
-    }
-    CHECK(scene.receiver.status().code == Code::remote_error);
-  }
 }
 
 TEST_CASE("Messages that are named are copied many in one call, and released together") {
@@ -300,24 +257,6 @@ TEST_CASE("A run within a process is read where it is") {
   CHECK(scene.sender.released() == 1);
 }
 
-TEST_CASE("Where ranks share cores no message lends those behind it") {
-  Scene scene;
-  scene.lending.has_core = false;
-  for (int i = 0; i < 2; ++i) {
-    REQUIRE(scene.sender.reserve(Scene::bytes) != nullptr);
-    REQUIRE(scene.sender.lend(scene.message(i), nullptr, Scene::bytes, {}, {.run = (2 - i) * Scene::bytes}));
-  }
-  CHECK(scene.sender.sent() == 2);
-  std::vector<std::byte> target(2 * Scene::bytes);
-  scene.receiver.land(target.data(), Scene::bytes, 0, target.size());
-  for (int i = 0; i < 2; ++i) {  // together all the same
-    REQUIRE(scene.receiver.peek() != nullptr);
-    CHECK(scene.receiver.peek()->data == target.data() + i * Scene::bytes);
-    CHECK(scene.kernel.reads == 1);
-    scene.receiver.release();
-  }
-}
-
 namespace {
 
 /// A link from a lender to a borrower that asks for large messages, each of one value; both share their copies.
@@ -432,6 +371,31 @@ TEST_CASE("Where both lend, and ranks share cores, each reads") {
   CHECK(scene.lenders_kernel.writes == 0);
 }
 
+TEST_CASE("Where ranks share cores, who lends to anybody reads alone what it borrows") {
+  for (const int links : {0, 1}) {
+    SharedScene scene;
+    std::atomic<int> busy{links};
+    scene.borrowing.has_core = false;
+    scene.borrowing.busy = &busy;
+    CHECK(scene.receiver.peek() != nullptr);
+    CHECK((scene.borrowers_kernel.reads == 1) == (links > 0));
+  }
+}
+TEST_CASE("A link counts as busy from a lend to its release, or to its end") {
+  std::atomic<int> busy{0};
+  for (const bool ends : {false, true}) {
+    Scene scene;
+    scene.lending.busy = &busy;
+    scene.lend(0);
+    scene.lend(1);
+    CHECK(busy == 1);
+    if (ends) continue;
+    for (int i = 0; i < 2; ++i) scene.answer(i);
+    CHECK(scene.sender.released() == 2);
+    CHECK(busy == 0);
+  }
+  CHECK(busy == 0);
+}
 TEST_CASE("Where both lend, and one can't write, the other reads") {
   SharedScene scene;
   scene.there.lends = true;
@@ -468,19 +432,6 @@ TEST_CASE("Where both lend a run, and one can't write its first part, the other 
   CHECK(std::memcmp(memory.data(), target.data(), run) == 0);
 }
 
-TEST_CASE("Who gives a copy up waits for what the lender has taken, and for no more") {
-  slots::SharedCopy shared;
-  CopyingLender lender;
-  std::vector<std::byte> memory(std::size_t{6} << 20), target(memory.size());
-  const slots::Copy copy{target.data(), reinterpret_cast<std::uintptr_t>(memory.data()), memory.size()};
-  shared.post({&copy, 1}, slots::SharedCopy::Makers::both);
-  CHECK(shared.write_part(lender) == slots::SharedCopy::Wrote::part);
-  const std::uint64_t taken = shared.withdraw();
-  CHECK(taken > 0);
-  CHECK(shared.outcome(taken) == slots::SharedCopy::Outcome::finished);
-  CHECK(shared.write_part(lender) == slots::SharedCopy::Wrote::nothing);
-}
-
 TEST_CASE("What is left to the lender and given up is written no more") {
   SharedScene scene;
   scene.there.lends = true;
@@ -500,64 +451,37 @@ TEST_CASE("A copy that is given up is written no more") {
   CHECK(scene.lenders_kernel.writes == 0);
 }
 
-TEST_CASE("A lender that is to write all leaves the last part to a borrower that has written its own") {
+TEST_CASE("A lender that reads what it lends writes behind that, from the front") {
   SharedScene scene;
-  constexpr std::size_t bytes = (std::size_t{6} << 20) + 5;
-  std::vector<std::byte> memory(bytes), target(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) memory[i] = static_cast<std::byte>(i * 2654435761u >> 24);
-  slots::SharedCopy& shared = scene.ring->shared_copy;
-  for (const bool reachable : {true, false}) {
-    std::fill(target.begin(), target.end(), std::byte{0});
-    const slots::Copy copy{target.data(), reinterpret_cast<std::uintptr_t>(memory.data()), bytes};
-    shared.post({&copy, 1}, slots::SharedCopy::Makers::lender);
-    scene.lenders_kernel.reachable = true;
-    CHECK(shared.write_part(scene.lenders_kernel) == slots::SharedCopy::Wrote::part);
-    std::uint64_t own = 0;
-    REQUIRE(shared.read_part(scene.borrowers_kernel, own));
-    CHECK(own > 0);
-    scene.lenders_kernel.reachable = reachable;
-    while (shared.write_part(scene.lenders_kernel) == slots::SharedCopy::Wrote::part) {
-    }
-    if (reachable) {
-      CHECK(shared.outcome(bytes - own) == slots::SharedCopy::Outcome::finished);
-    } else {
-      CHECK(shared.outcome(bytes - own) == slots::SharedCopy::Outcome::refused);
-      REQUIRE(shared.read_rest(scene.borrowers_kernel, bytes - own));
-    }
-    CHECK(std::memcmp(memory.data(), target.data(), bytes) == 0);
+  scene.there.lends = true;
+  CHECK(scene.sender.may_be_asked());
+  CHECK(scene.receiver.peek() == nullptr);
+  CHECK_FALSE(scene.sender.may_be_asked());
+  const auto written = [&] {
+    return std::ranges::count_if(scene.target, [](std::byte b) { return b != std::byte{0}; });
+  };
+  scene.sender.follow(128);
+  CHECK(written() == 128);
+  CHECK(std::memcmp(scene.target.data(), scene.memory.data(), 128) == 0);
+  scene.sender.follow(128);
+  CHECK(scene.lenders_kernel.writes == 1);
+  CHECK_FALSE(scene.here.wrote_all);
+  SECTION("to the end") {
+    scene.sender.follow(SharedScene::messages * SharedScene::bytes);
+    CHECK(scene.lenders_kernel.writes == 2);
+    CHECK(scene.here.wrote_all);
   }
-}
-
-TEST_CASE("Two threads share copies of any size, and every byte comes") {
-  slots::SharedCopy shared;
-  CopyingLender borrowers, lenders;
-  std::atomic<bool> over{false};
-  std::thread lender([&] {
-    while (!over.load()) (void)shared.write_part(lenders);
-  });
-  std::vector<std::byte> memory(slots::copies_max * std::size_t{limits::slot_bytes}), target(memory.size());
-  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::byte>(i * 2654435761u >> 24);
-  std::uint64_t written = 0;
-  for (std::size_t round = 0; round < 200; ++round) {
-    slots::Copy copies[slots::copies_max];
-    const std::size_t count = 1 + round % slots::copies_max;
-    std::size_t at = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t bytes = limits::slot_bytes - (round * 977 + i * 131) % 5000;
-      copies[i] = {target.data() + at, reinterpret_cast<std::uintptr_t>(memory.data() + at), bytes};
-      at += bytes;
-    }
-    std::memset(target.data(), 0, at);
-    std::uint64_t own = 0;
-    shared.post(std::span(copies, count), slots::SharedCopy::Makers::both);
-    // Once, at least, the lender takes a part: however few processors there are.
-    while (round == 0 && shared.outcome(0) == slots::SharedCopy::Outcome::finished) std::this_thread::yield();
-    REQUIRE(shared.read_parts(borrowers, own));
-    while (shared.outcome(at - own) == slots::SharedCopy::Outcome::unfinished) std::this_thread::yield();
-    REQUIRE(std::memcmp(memory.data(), target.data(), at) == 0);
-    written += at - own;
+  SECTION("and the rest from the back") { CHECK(scene.sender.help()); }
+  SECTION("and some is read") {
+    scene.there.wrote_all = true;
+    CHECK(scene.receiver.help());
+    CHECK(scene.sender.help());
   }
-  over = true;
-  lender.join();
-  CHECK(written > 0);
+  SECTION("until it can't write") {
+    scene.there.wrote_all = true;
+    CHECK(scene.receiver.help());
+    scene.lenders_kernel.reachable = false;
+    CHECK(scene.sender.help());
+  }
+  scene.take_all();
 }

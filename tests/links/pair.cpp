@@ -74,11 +74,12 @@ class PlainLender final : public rondo::slots::Lender {
 
 class SlotsPair final : public Pair {
  public:
-  explicit SlotsPair(std::uint64_t first) {
+  SlotsPair(std::uint64_t first, bool takes_lines) {
     for (int rank = 0; rank < 2; ++rank) {
       peers_[rank].rank = 1 - rank;
       peers_[rank].doorbell = {&doorbells_[1 - rank]};
       peers_[rank].lender = &lender_;
+      peers_[rank].takes_lines = takes_lines;
       rings_[rank] = std::make_unique<rondo::slots::Ring>();
       rings_[rank]->released.store(static_cast<std::uint32_t>(first));
       for (std::uint64_t i = first - std::min<std::uint64_t>(first, rondo::limits::headers); i < first; ++i) {
@@ -208,7 +209,9 @@ class TcpPair final : public Pair {
 }  // namespace
 
 std::unique_ptr<Pair> simulated_pair() { return std::make_unique<SimulatedPair>(); }
-std::unique_ptr<Pair> slots_pair(std::uint64_t first) { return std::make_unique<SlotsPair>(first); }
+std::unique_ptr<Pair> slots_pair(std::uint64_t first, bool takes_lines) {
+  return std::make_unique<SlotsPair>(first, takes_lines);
+}
 std::unique_ptr<Pair> shm_pair() { return std::make_unique<ShmPair>(); }
 std::unique_ptr<Pair> tcp_pair(int sockets, int threads) {
   return std::make_unique<TcpPair>(rondo::limits::TcpSockets{sockets, threads});
@@ -218,6 +221,7 @@ std::vector<Kind> kinds() {
   return {{"simulated", simulated_pair},
           {"slots", [] { return slots_pair(0); }},
           {"slots before the counters wrap", [] { return slots_pair((1ull << 32) - 40); }},
+          {"slots whose lines are taken", [] { return slots_pair(0, true); }},
           {"shm", shm_pair},
           {"tcp", [] { return tcp_pair(1); }, false},
           {"tcp, 3 sockets", [] { return tcp_pair(3); }, false},

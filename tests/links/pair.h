@@ -35,7 +35,7 @@ struct Kind {
 };
 
 std::unique_ptr<Pair> simulated_pair();
-std::unique_ptr<Pair> slots_pair(std::uint64_t first);  // after that many messages
+std::unique_ptr<Pair> slots_pair(std::uint64_t first, bool takes_lines = false);  // after that many messages
 std::unique_ptr<Pair> shm_pair();
 std::unique_ptr<Pair> tcp_pair(int sockets, int threads = 1);
 

@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "pair.h"
 #include "perf/links_wire.h"
+#include "tests/process/denied.h"
 #include "transports/regions.h"
 #include "transports/shared_memory.h"
 #include "wires.h"
@@ -99,6 +100,25 @@ TEST_CASE("A region is lent once the peer has mapped it, and only whole ranges o
   CHECK_FALSE(Regions::instance().find(memory - 1, 2, found));
   CHECK(Regions::instance().find(memory, 4096, found));
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which map more than any limit
+TEST_CASE("A region that the peer has no room to map is never lent") {
+  const auto pair = shm_pair();
+  std::byte* const memory = pair->lendable(0, std::size_t{16} << 20);
+  std::memset(memory, 7, 1000);
+  CHECK_FALSE(give(*pair, memory, 1000));  // offers it
+  {
+    const rondo::test::Limit little(RLIMIT_AS, std::size_t{16} << 20);
+    take(*pair, memory, 1000, false);
+  }
+  for (int i = 0; i < 3; ++i) {
+    CHECK_FALSE(give(*pair, memory, 1000));
+    take(*pair, memory, 1000, false);
+  }
+  pair->give_back(memory);
+  pair->pass();
+}
+#endif
 
 TEST_CASE("A freed region is forgotten, and its place serves the next") {
   const Held before = held();

@@ -2,7 +2,10 @@
 // lay, a rank always has all its slots but one, and short messages of which none is answered lie side by side.
 #include "transports/slots.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <memory>
@@ -112,6 +115,27 @@ TEST_CASE("A slot that was given is its receiver's, and one at the most is") {
     CHECK(pair->send_end(0).reserve(size) == nullptr);
     for (int i = 0; i <= limits::credits; ++i) receive(*pair, 1, 10 + i, size);
     CHECK(send(*pair, 1, 20, size) == given);
+  }
+}
+
+TEST_CASE("Who has read a slot stores to each of its lines where they are taken, but to none that is given") {
+  const auto stored = [](const std::byte* data, std::size_t size, int value) {
+    std::size_t lines = 0;
+    for (std::size_t at = 0; at < size; at += limits::cache_line_bytes)
+      lines += data[at] != static_cast<std::byte>(value);
+    return lines;
+  };
+  for (const bool takes_lines : {false, true}) {
+    const auto pair = links::slots_pair(0, takes_lines);
+    for (const std::size_t size : {std::size_t{200}, bytes, limits::slot_bytes}) {
+      const std::size_t lines = (size + limits::cache_line_bytes - 1) / limits::cache_line_bytes;
+      send(*pair, 0, 1, size);
+      send(*pair, 0, 2, size);
+      CHECK(stored(receive(*pair, 1, 1, size), size, 1) == (takes_lines ? lines : 0));
+      CHECK(stored(receive(*pair, 1, 2, size), size, 2) == (takes_lines ? lines : 0));
+    }
+    send(*pair, 1, 3);  // an answer: given
+    CHECK(stored(receive(*pair, 0, 3), bytes, 3) == 0);
   }
 }
 
@@ -266,4 +290,34 @@ TEST_CASE("A rank's ring to itself keeps its slots") {
     CHECK(holds(*message, bytes, number));
     receiver.release();
   }
+}
+
+// ThreadSanitizer, told an address of another process, looked up what this one was just unmapping.
+TEST_CASE("A ring may have been made where this process has memory that comes and goes") {
+  const auto ring = std::make_unique<slots::Ring>();
+  constexpr std::size_t area_bytes = 1u << 20;
+  const auto map = [](void* at) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (at == nullptr ? 0 : MAP_FIXED_NOREPLACE);
+    return ::mmap(at, area_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  };
+  void* const area = map(nullptr);
+  REQUIRE(area != MAP_FAILED);
+  ring->messages_key = ring->releases_key = reinterpret_cast<std::uintptr_t>(area) + 2 * limits::cache_line_bytes;
+  std::atomic<bool> done{false};
+  bool mapped = true;
+  std::thread other([&] {
+    for (int round = 0; round < 3'000 && mapped; ++round) mapped = ::munmap(area, area_bytes) == 0 && map(area) == area;
+    done = true;
+  });
+  DoorbellPage doorbell;
+  slots::Peer peer;
+  peer.doorbell = {&doorbell};
+  slots::Acknowledged acknowledged;
+  slots::Sender sender(*ring, peer, acknowledged);
+  std::uint64_t released = 0;
+  while (!done) released += sender.released();
+  other.join();
+  CHECK(released == 0);
+  CHECK(mapped);
+  ::munmap(area, area_bytes);
 }

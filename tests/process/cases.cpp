@@ -137,11 +137,14 @@ void CaseOnRank::prepare() {
 ncclResult_t CaseOnRank::run(cudaStream_t queue) { return call(case_, in_at_, out_at_, op_.get(), comm_, queue); }
 
 void CaseOnRank::check() {
-  if (case_.count == 0) return;
   if (placement_.out_count > 0) fail_if(check_result(case_, pattern_, out_at_, rank_, ranks_));
   if (in_ != nullptr) {
     fail_if(pattern_.check_filled(in_at_, rank_, 0, placement_.in_count));
     in_->scribble();  // a blocking call that has returned leaves its buffers to the caller
+  } else if (placement_.in_count > placement_.out_count) {  // what the output does not cover is as it was, too
+    const std::size_t after = placement_.place + placement_.out_count;
+    fail_if(pattern_.check_filled(in_at_, rank_, 0, placement_.place));
+    fail_if(pattern_.check_filled(in_at_ + after * bytes_of(case_.type), rank_, after, placement_.in_count - after));
   }
   out_->scribble();
   if (!out_->untouched_outside() || (in_ != nullptr && !in_->untouched_outside())) fail_if("bytes outside");

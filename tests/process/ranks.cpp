@@ -1,6 +1,8 @@
 // Ranks as processes or threads: see ranks.h.
 #include "ranks.h"
 
+#include <sched.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
@@ -79,6 +81,16 @@ std::string run_ranks(Ranks how, int ranks, const std::function<void(int rank)>&
     if (!trouble.empty()) throw std::runtime_error(trouble);
   });
   return world.trouble();
+}
+
+void share_a_core() {
+  cpu_set_t allowed, one;
+  expect(::sched_getaffinity(0, sizeof allowed, &allowed) == 0, "the CPUs that may be used");
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+  CPU_ZERO(&one);
+  CPU_SET(cpu, &one);
+  expect(::sched_setaffinity(0, sizeof one, &one) == 0, "one CPU");
 }
 
 void leave(ncclComm_t comm) {

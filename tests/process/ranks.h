@@ -62,6 +62,9 @@ void expect_says(const std::string& text, std::initializer_list<std::string> par
 enum class Ranks : std::uint8_t { processes, threads };
 std::string run_ranks(Ranks how, int ranks, const std::function<void(int rank)>& body);
 
+/// From now on this process may use one CPU, the first that it may: so there are fewer of them than ranks.
+void share_a_core();
+
 /// Keeps a handle that this process will not destroy: left behind on purpose, it is no leak.
 void leave(ncclComm_t comm);
 

@@ -1,7 +1,5 @@
 // Broadcasts of plain memory between ranks that share cores: a root copies once to memory that all map.  What arrives
 // is right call by call, whoever is root, in groups and with mapped memory, too; what it took is given back.
-#include <sched.h>
-
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <fstream>
@@ -15,17 +13,6 @@ namespace rondo::test {
 namespace {
 
 constexpr int ranks = 4;
-
-/// From now on this process may use one CPU, the first that it may: so there are fewer of them than ranks.
-void share_a_core() {
-  cpu_set_t allowed, one;
-  expect(::sched_getaffinity(0, sizeof allowed, &allowed) == 0, "the CPUs that may be used");
-  int cpu = 0;
-  while (!CPU_ISSET(cpu, &allowed)) ++cpu;
-  CPU_ZERO(&one);
-  CPU_SET(cpu, &one);
-  expect(::sched_setaffinity(0, sizeof one, &one) == 0, "one CPU");
-}
 
 /// Regions that this process maps, its own and its peers'.
 int regions_mapped() {

@@ -19,7 +19,7 @@ PARTS = {
     "control": (r"runtime/(control|bootstrap)(\.|/|_)", ["base", "transport.h"]),
     "communicator": (r"runtime/communicator(\.|/|_)",
                      ["base", "plan", "transport.h", "reducer.h", "memory.h", "wait", "executor", "control"]),
-    "mapped memory": (r"transports/(slots|places|shared_copy|regions|shared_memory)\.(h|cpp)$",
+    "mapped memory": (r"transports/(slots|rings|lines|places|shared_copy|told_order|regions|shared_memory)\.(h|cpp)$",
                       ["base", "transport.h", "memory.h"]),
     "shm": (r"transports/shm(\.|/|_)", ["base", "transport.h", "memory.h", "mapped memory"]),
     "tcp": (r"transports/tcp(\.|/|_)", ["base", "transport.h"]),

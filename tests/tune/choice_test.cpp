@@ -264,6 +264,26 @@ TEST_CASE("A table's choice is cut as the shipped one's") {
   CHECK(cut.slot_bytes == limits::tcp_slot_bytes);
 }
 
+TEST_CASE("What goes by the kernel's copies, and what through slots") {
+  constexpr std::size_t most = std::size_t{1} << 30;
+  constexpr Copying pair{2, false, false}, taking{2, false, true}, three{3, false, true}, crowded{4, true, true};
+  for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::send_recv, CollectiveKind::broadcast}) {
+    CHECK(gains_by_address(kind, 16 << 10, pair));
+    CHECK(!gains_by_address(kind, 1 << 20, taking));
+    CHECK(gains_by_address(kind, (1 << 20) + 1, taking));
+    CHECK(gains_by_address(kind, 16 << 10, three));
+  }
+  CHECK(gains_by_address(CollectiveKind::reduce_scatter, most, pair));
+  CHECK(!gains_by_address(CollectiveKind::reduce_scatter, most, taking));
+  CHECK(gains_by_address(CollectiveKind::reduce_scatter, most, three));
+  CHECK(!gains_by_address(CollectiveKind::reduce_scatter, most, crowded));
+  CHECK(!gains_by_address(CollectiveKind::all_reduce, most, pair));
+  CHECK(gains_by_address(CollectiveKind::all_reduce, most, three));
+  CHECK(!gains_by_address(CollectiveKind::gather, 32 << 10, crowded));
+  CHECK(gains_by_address(CollectiveKind::gather, 64 << 10, crowded));
+  CHECK(gains_by_address(CollectiveKind::send_recv, 16 << 10, crowded));
+}
+
 TEST_CASE("What ranks must agree on") {
   CHECK(Chooser::settings({}) == "");
   const Setting algo("NCCL_ALGO", "^tree");
