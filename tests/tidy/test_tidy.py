@@ -139,6 +139,14 @@ class CountTests(unittest.TestCase):
         killed = {"result": "TIMEOUT", "stdout": "All tests passed (5 assertions in 3 test cases)\n"}
         self.assertEqual(self.count(killed)[:2], ("3 passed, 1 failed, 0 skipped", 1))
 
+    def test_the_end_of_a_failed_programs_words_comes_again(self):
+        record = {"result": "FAIL", "stdout": "first\n" + "more\n" * 98, "stderr": "what went wrong\n"}
+        words = self.count(record, {"result": "OK", "stdout": "all is well\n"})[2]
+        self.assertIn("  (40 lines before)\n  more\n", words)
+        self.assertIn("  what went wrong\n", words)
+        for absent in ("first", "all is well"):
+            self.assertNotIn(absent, words)
+
     def test_nothing_run_fails(self):
         self.assertEqual(self.count()[:2], ("0 passed, 0 failed, 0 skipped", 1))
         self.assertEqual(self.count({"result": "SKIP", "stdout": "skipped: no GPU\n"})[:2],

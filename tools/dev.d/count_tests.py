@@ -3,8 +3,9 @@
 
 Arguments are Meson's testlog.json files, one JSON object a line for each test program.  Where a program's own summary
 says how many cases it ran (Catch2, Python's unittest) the cases count, else the program counts as one.  A program that
-failed, crashed or was killed for its time counts at least one failure, whatever its summary says.  A skip is listed
-with its reason.  Ends with status 1 if anything failed or nothing ran.
+failed, crashed or was killed for its time counts at least one failure, whatever its summary says; the end of its output
+is printed once more, for who reads only the last lines.  A skip is listed with its reason.  Ends with status 1 if
+anything failed or nothing ran.
 """
 import argparse
 import json
@@ -32,6 +33,13 @@ def reasons(record):
     text = record.get("stdout", "") + record.get("stderr", "")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return [line for line in lines if re.search(r"skip", line, re.I)][:8] or lines[-1:] or ["no reason given"]
+
+
+def last_words(record, lines_max=60):
+    """The end of a program's output, indented."""
+    lines = (record.get("stdout", "") + record.get("stderr", "")).splitlines()
+    left_out = [f"({len(lines) - lines_max} lines before)"] if len(lines) > lines_max else []
+    return "\n".join("  " + line for line in left_out + lines[-lines_max:])
 
 
 def count(record):
@@ -63,6 +71,7 @@ def main():
             total = [sum(pair) for pair in zip(total, counts)]
             if counts[1]:
                 print(f"failed: {record['name']} in {folder}/ ({record['result']})")
+                print(last_words(record))
             if counts[2]:
                 for reason in reasons(record):
                     print(f"skipped: {record['name']} in {folder}/: {reason}")
