@@ -15,7 +15,7 @@ PLANS = {"all_reduce": ["one_shot", "one_shot_pull", "two_shot", "two_shot_pull"
                         "halving_doubling", "hierarchical", "chain", "star"],
          "reduce_scatter": ["direct", "ring", "halving_doubling", "pat"],
          "all_gather": ["direct", "ring", "halving_doubling", "pat"],
-         "broadcast": ["direct", "binomial", "chain"], "reduce": ["binomial", "chain"],
+         "broadcast": ["direct", "binomial", "chain"], "reduce": ["binomial", "two_shot", "chain"],
          "gather": ["direct", "binomial"], "scatter": ["direct", "binomial"], "all_to_all": ["direct", "bruck"],
          "send_recv": ["send", "lend"]}
 

@@ -43,6 +43,8 @@ constexpr std::uint64_t halving_bytes_max = 512 * 1024;
 constexpr std::uint64_t sent_broadcast_bytes_max = 8 * 1024;
 // By the cost model: up to one message, a chain's hops cost more than a tree's; longer ones fill the chain.
 constexpr std::uint64_t tree_bytes_max = 32 * 1024;
+// Measured within a host (decision 79): a root of so many sums the rest itself sooner than all share the summing.
+constexpr int tree_reduce_ranks_max = 4;
 
 /// Whether all messages go through links between ranks: trees' strands, which join through links of a rank to itself,
 /// have slots of memory there.
@@ -66,6 +68,7 @@ std::string names_of(CollectiveKind kind) {
 
 /// What a choice is made from.
 struct Situation {
+  int ranks = 0;
   std::uint64_t bytes = 0;
   bool small = false;   // one hop is best
   bool direct = false;  // few enough ranks for links between all
@@ -97,17 +100,27 @@ Preferences all_reduce_preferences(const Situation& s) noexcept {
   return s.direct ? few_links : neighbours;
 }
 
+Preferences reduce_preferences(const Situation& s) noexcept {
+  static constexpr Preferences tree = {Algorithm::binomial, Algorithm::two_shot};
+  static constexpr Preferences shared = {Algorithm::two_shot};
+  static constexpr Preferences far_tree = {Algorithm::binomial, Algorithm::chain};
+  static constexpr Preferences chain = {Algorithm::chain};
+  const bool small = s.bytes <= tree_bytes_max;
+  if (s.direct && !s.far) return small || s.ranks <= tree_reduce_ranks_max ? tree : shared;
+  // Between two ranks a tree has one hop; a chain two, where rank 0 is the root.
+  return small || s.ranks == 2 ? far_tree : chain;
+}
+
 /// Best first; what is not named comes behind, in the order of plan::schedules().
 Preferences preferences(CollectiveKind kind, const Situation& s) noexcept {
   static constexpr Preferences close = {Algorithm::direct};
-  static constexpr Preferences tree = {Algorithm::binomial};
   static constexpr Preferences first = {};
   switch (kind) {
     case CollectiveKind::all_reduce: return all_reduce_preferences(s);
     case CollectiveKind::reduce_scatter:
     case CollectiveKind::all_gather: return s.direct && !s.far ? close : first;
     case CollectiveKind::broadcast: return s.direct && !s.far && s.bytes > sent_broadcast_bytes_max ? close : first;
-    case CollectiveKind::reduce: return s.bytes <= tree_bytes_max ? tree : first;
+    case CollectiveKind::reduce: return reduce_preferences(s);
     default: return first;
   }
 }
@@ -221,7 +234,7 @@ Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept 
   if (const auto tuned = tuning_.find(kind, bytes); tuned && allowed(kind, *tuned)) {
     return use(kind, *tuned, bytes, "RONDO_TUNE_FILE");
   }
-  Situation situation{bytes, bytes <= one_shot_bytes_max(), ranks_ <= direct_ranks_max, far_};
+  Situation situation{ranks_, bytes, bytes <= one_shot_bytes_max(), ranks_ <= direct_ranks_max, far_};
   const bool one_rank_each = hosts_ == ranks_;
   situation.shared_hosts = hosts_ > 1 && !one_rank_each;
   situation.few_hosts = hosts_ > 1 && one_rank_each && hosts_ <= few_hosts_max;
@@ -274,6 +287,7 @@ bool gains_by_address(CollectiveKind kind, std::size_t block_bytes, const Copyin
   const bool takes = here.writers_wait && here.ranks == 2 && !here.crowded;
   if (takes && (block_bytes <= taken_slot_bytes_max || kind == CollectiveKind::reduce_scatter)) return false;
   switch (kind) {
+    case CollectiveKind::reduce:
     case CollectiveKind::all_reduce: return here.ranks > 2 && !here.crowded;  // answers lie where the questions lay: 69
     case CollectiveKind::reduce_scatter: return !here.crowded;
     case CollectiveKind::all_gather:

@@ -4,7 +4,8 @@
 // one_shot_pull: the same by lending: nothing is copied, but `out` must wait aside until nobody reads `in` any more.
 // two_shot: rank r owns block r.  It reads block r of all ranks, reduces, and stores the result into block r of every
 // rank's `out`: one pass where memory is lent; where a lend is declined, two hops through slots.
-// two_shot_pull: the owner stores its block at home, and the others read it there.  reduce_scatter is the first half.
+// two_shot_pull: the owner stores its block at home, and the others read it there.  reduce_scatter is the first half; a
+// two_shot reduce sends what an owner has summed to the root, slice by slice, so that all ranks share the summing.
 //
 //   three ranks, what rank 1 does with block b:      b0 --\                  /--> out of rank 0
 //                                                    b1 ---> (b0+b1)+b2 = B ---> out of rank 1
@@ -102,6 +103,24 @@ Plan two_shot_pull_all_reduce(const Topology& topology, int rank, int) {
   steps.push_back({.operation = lend, .to = others(ranks, rank), .source = out(rank)});
   for (const std::int32_t owner : others(ranks, rank))
     steps.push_back({.operation = recv_copy, .from = {owner}, .target = out(owner)});
+  return one_strand(std::move(steps));
+}
+
+Plan two_shot_reduce(const Topology& topology, int rank, int root) {
+  const int ranks = topology.ranks();
+  if (ranks == 1) return alone(true);
+  std::vector<Step> steps = lend_blocks(ranks, rank, false);
+  Step sum = reduce_block(ranks, rank, out(rank), false);
+  if (rank != root) {
+    sum.operation = recv_reduce_send;
+    sum.to = {root};
+    sum.target = {};
+  }
+  steps.push_back(std::move(sum));
+  if (rank == root) {
+    for (const std::int32_t owner : others(ranks, rank))
+      steps.push_back({.operation = recv_copy, .from = {owner}, .target = out(owner)});
+  }
   return one_strand(std::move(steps));
 }
 

@@ -60,6 +60,7 @@ const std::vector<Schedule>& schedules() {
       {broadcast, A::direct, direct_broadcast, one, block, block, false, true},
       {reduce, A::chain, chain_reduce, one, block, block, true, false},
       {reduce, A::binomial, binomial_reduce, one, block, block, false, false},
+      {reduce, A::two_shot, two_shot_reduce, m, blocks, block, true, true},
       {gather, A::direct, direct_gather, one, block, block, false, true},
       {gather, A::binomial, binomial_gather, one, block, widest_halving, false, false},
       {scatter, A::direct, direct_scatter, one, block, block, false, true},

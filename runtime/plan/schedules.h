@@ -13,6 +13,7 @@ using Build = Plan(const Topology& topology, int rank, int root);
 Build ring_all_reduce, ring_reduce_scatter, ring_all_gather;
 Build star_all_reduce;
 Build one_shot_all_reduce, one_shot_pull_all_reduce, two_shot_all_reduce, two_shot_pull_all_reduce;
+Build two_shot_reduce;
 Build direct_reduce_scatter, direct_all_gather, direct_gather, direct_scatter, direct_all_to_all, direct_broadcast;
 Build chain_broadcast, chain_reduce, chain_all_reduce;
 Build tree_all_reduce;

@@ -32,6 +32,7 @@ SHIPPED = {("all_reduce", "ring"): "ring all-reduce", ("all_reduce", "star"): "s
            ("broadcast", "chain"): "chain broadcast", ("broadcast", "binomial"): "binomial broadcast",
            ("broadcast", "direct"): "direct broadcast",
            ("reduce", "chain"): "chain reduce", ("reduce", "binomial"): "binomial reduce",
+           ("reduce", "two_shot"): "two-shot reduce",
            ("gather", "direct"): "direct gather", ("gather", "binomial"): "binomial gather",
            ("scatter", "direct"): "direct scatter", ("scatter", "binomial"): "binomial scatter",
            ("all_to_all", "direct"): "direct all-to-all", ("all_to_all", "bruck"): "bruck all-to-all"}

@@ -120,6 +120,23 @@ TEST_CASE("What a table names is cut, and lent where all ranks lend, as where th
   CHECK(same(two_shot, Chooser(4, 1, Reach::near, true), 16 << 20));
 }
 
+TEST_CASE("Who sums a reduce: the root of a few, all ranks of a host, and a chain where links are what is short") {
+  const auto of = [](int ranks, int hosts, Reach reach, std::uint64_t bytes) {
+    return Chooser(ranks, hosts, reach, false).choose(CollectiveKind::reduce, bytes).algorithm;
+  };
+  for (const int ranks : {2, 4}) CHECK(of(ranks, 1, Reach::near, 16 << 20) == Algorithm::binomial);
+  for (const int ranks : {5, 16}) {
+    CHECK(of(ranks, 1, Reach::near, 32 << 10) == Algorithm::binomial);
+    CHECK(of(ranks, 1, Reach::near, (32 << 10) + 1) == Algorithm::two_shot);
+  }
+  CHECK(of(17, 1, Reach::near, 16 << 20) == Algorithm::chain);
+  CHECK(of(3, 3, Reach::far, 16 << 20) == Algorithm::chain);
+  CHECK(of(2, 2, Reach::far, 16 << 20) == Algorithm::binomial);
+  const Setting deterministic("RONDO_DETERMINISTIC", "1");
+  for (const int ranks : {2, 4, 16}) CHECK(of(ranks, 1, Reach::near, 8) == Algorithm::two_shot);
+  for (const int ranks : {2, 3}) CHECK(of(ranks, ranks, Reach::far, 8) == Algorithm::chain);
+}
+
 TEST_CASE("What a root lends to several is copied once where ranks of one host share cores, and nowhere else") {
   const auto shelf = [](const Chooser& chooser, CollectiveKind kind) { return chooser.choose(kind, 1 << 20).shelf; };
   CHECK(shelf(Chooser(3, 1, Reach::near, true), CollectiveKind::broadcast));
