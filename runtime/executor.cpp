@@ -409,6 +409,7 @@ bool Run::lend(StrandState& s, const BoundStep& step, const Piece& source, const
   const bool raw = sends_raw(step);
   const bool may_send_from = source.segments == 1 && !step.finish && raw == step.reads_raw;
   std::size_t run = step.only_lend ? layout_->run(step.source, source) : 0;
+  const bool to_others = s.strand->destinations.size() > 1;
   const bool shelved = may_lend && shelves(step, from, bytes);
   if (shelved) {
     const SendEnd* borrowed = nullptr;
@@ -423,7 +424,7 @@ bool Run::lend(StrandState& s, const BoundStep& step, const Piece& source, const
   }
   for (const Destination& to : step.to) {
     if (may_lend && offers(*to.link, from, reply, bytes) &&
-        to.link->lend(from, reply, bytes, a_.signature, {step.reads_raw, reply != nullptr, false, run})) {
+        to.link->lend(from, reply, bytes, a_.signature, {step.reads_raw, reply != nullptr, to_others, run})) {
       lent_ = true;
       s.lent_until[to.index] = to.link->sent();
       if (shelved) a_.shelf->lent(*to.link);

@@ -26,6 +26,7 @@ enum Kind : std::uint32_t {
   raw = 1u << 30,
   offers_reply = 1u << 29,
   by_address = 1u << 28,  // lent: the offsets are addresses in the lender's process
+  to_others = 1u << 27,   // lent by address: the lender lends to others, too
 };
 inline constexpr std::uint32_t bytes_mask = (1u << Spot::at_shift) - 1;  // above them, of a message in a slot: its Spot
 

@@ -150,7 +150,7 @@ class Sender final : public SendEnd {
                         (reply == nullptr || peer_.lender->find(reply, bytes, range.reply_region, range.reply_offset));
     if (!mapped) {
       if (!peer_.lender->reachable_by_address(bytes)) return false;
-      kind |= by_address;
+      kind |= by_address | (flags.among_others ? to_others : 0u);
       range.offset = reinterpret_cast<std::uintptr_t>(source);
       range.reply_offset = reinterpret_cast<std::uintptr_t>(reply);
       range.run = std::max(flags.run, bytes);
@@ -378,7 +378,7 @@ class Receiver final : public ReceiveEnd {
     } else {
       LentRange range;
       std::memcpy(&range, header.payload, sizeof range);
-      if ((word & by_address) != 0) return begin_run(range);
+      if ((word & by_address) != 0) return begin_run(range, (word & to_others) != 0);
       message_.data = peer_.lender->at(range.region, range.offset);
       if (message_.offers_reply) message_.reply = peer_.lender->at(range.reply_region, range.reply_offset);
       if (message_.data == nullptr && !lost()) return nullptr;
@@ -396,7 +396,8 @@ class Receiver final : public ReceiveEnd {
   }
 
   /// What a header lends by address: its message, and maybe those behind it, which have no headers then.
-  const Message* begin_run(const LentRange& range) noexcept {
+  const Message* begin_run(const LentRange& range, bool is_lent_to_others) noexcept {
+    lent_to_others_ = is_lent_to_others;
     run_there_ = range.offset;
     run_reply_ = range.reply_offset;
     run_bytes_ = message_.bytes;
@@ -465,9 +466,9 @@ class Receiver final : public ReceiveEnd {
     // caches: each writes what it lends.
     const bool crossing = acknowledged_.lends;
     const std::size_t least = crossing ? SharedCopy::crossing_bytes_min : SharedCopy::bytes_min;
-    // Nor where ranks share cores and this one lends at all: the lender has others to serve, and a part that it has
-    // taken waits for its core.
-    const bool busy = crossing || (total < SharedCopy::busy_bytes_max && peer_.is_busy());
+    // Nor where ranks share cores and either of the two lends to others: the lender has them to serve, and a part that
+    // it has taken waits for its core.
+    const bool busy = crossing || (total < SharedCopy::busy_bytes_max && (peer_.is_busy() || lent_to_others_));
     const bool alone = rooms > 0 || total < least || (busy && !peer_.has_core);
     if (alone && may_read_ && (may_read_ = peer_.lender->read(copies))) return;
     const bool both = !crossing && may_read_;
@@ -568,6 +569,7 @@ class Receiver final : public ReceiveEnd {
   std::size_t run_bytes_ = 0;
   std::size_t run_left_ = 0;
   std::size_t landed_left_ = 0;
+  bool lent_to_others_ = false;     // by the same lender, too
   int read_ = 0;                    // messages from the oldest on that are copied
   int opened_ = 0;                  // of these, how many are done
   std::uint64_t shared_bytes_ = 0;  // of a copy that the lender may still take part in

@@ -21,12 +21,14 @@ struct Borrower final : SendEnd {
   bool maps = false;
   std::vector<const std::byte*> lends;
   std::uint64_t gone = 0;
+  bool among_others = false;  // the last one
   std::byte room[room_bytes] = {};
 
   std::byte* reserve(std::size_t) noexcept override { return room; }
   void commit(std::size_t, const Signature&, MessageFlags) noexcept override { FAIL("a lend was granted"); }
-  bool lend(const std::byte* source, std::byte*, std::size_t, const Signature&, MessageFlags) noexcept override {
+  bool lend(const std::byte* source, std::byte*, std::size_t, const Signature&, MessageFlags flags) noexcept override {
     lends.push_back(source);
+    among_others = flags.among_others;
     return true;
   }
   bool can_lend(const std::byte*, std::size_t) noexcept override { return maps; }
@@ -37,7 +39,7 @@ struct Borrower final : SendEnd {
   Status status() const noexcept override { return {}; }
 };
 
-/// The root of three ranks broadcasts eight messages; its links.
+/// The root of three or two ranks broadcasts eight messages; its links.
 struct Root final : Links {
   Borrower to[3];
   EndOrder orders[3];
@@ -47,15 +49,15 @@ struct Root final : Links {
   RunArguments a;
   Run run;
 
-  Root() {
+  explicit Root(int ranks = 3) {
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i / room_bytes + 1);
     const plan::Schedule& schedule = *plan::find(CollectiveKind::broadcast, plan::Algorithm::direct);
-    const plan::Collective collective{CollectiveKind::broadcast, 3, 1, 0, 0};
-    program = std::make_unique<Program>(collective, schedule.build(plan::Topology::one_host(3), 0, 0), 1, *this);
+    const plan::Collective collective{CollectiveKind::broadcast, ranks, 1, 0, 0};
+    program = std::make_unique<Program>(collective, schedule.build(plan::Topology::one_host(ranks), 0, 0), 1, *this);
     a.program = program.get();
     a.layout = plan::Layout(program->shape(), data.size(), DataType::int8, {room_bytes, 1, 64});
     a.in = a.out = data.data();
-    a.reduction = {DataType::int8, Operator::sum, 3, 0};
+    a.reduction = {DataType::int8, Operator::sum, ranks, 0};
     a.reduce = host_reducer().find(DataType::int8, Operator::sum);
     a.shelf = &shelf;
   }
@@ -105,6 +107,17 @@ TEST_CASE("What all borrowers have mapped, and what runs beside other calls, is 
   }
   REQUIRE(root.to[1].lends.size() == 8);
   CHECK(root.to[1].lends[7] == root.data.data() + 7 * room_bytes);
+}
+
+TEST_CASE("A lend says whether others are lent to, too") {
+  for (const int ranks : {2, 3}) {
+    Root root(ranks);
+    root.run.start(root.a);
+    while (root.run.progress()) {
+    }
+    REQUIRE(root.to[1].lends.size() > 0);
+    CHECK(root.to[1].among_others == (ranks > 2));
+  }
 }
 
 TEST_CASE("Mapped by one of them only, it lies on the shelf") {

@@ -265,7 +265,7 @@ struct SharedScene {
   static constexpr int messages = 3;
   static_assert(messages * bytes > slots::SharedCopy::bytes_min);
 
-  SharedScene() {
+  explicit SharedScene(bool to_others = false) {
     for (auto* peer : {&lending, &borrowing}) {
       peer->rank = peer == &lending ? 1 : 0;
       peer->doorbell = {&doorbell};
@@ -276,7 +276,7 @@ struct SharedScene {
       std::memset(memory.data() + i * bytes, i + 1, bytes);
       receiver.land(target.data() + i * bytes, bytes, i);
       REQUIRE(sender.reserve(bytes) != nullptr);
-      REQUIRE(sender.lend(memory.data() + i * bytes, nullptr, bytes, {}, {}));
+      REQUIRE(sender.lend(memory.data() + i * bytes, nullptr, bytes, {}, {.among_others = to_others}));
     }
   }
   void take_all() {
@@ -381,6 +381,20 @@ TEST_CASE("Where ranks share cores, who lends to anybody reads alone what it bor
     CHECK((scene.borrowers_kernel.reads == 1) == (links > 0));
   }
 }
+
+TEST_CASE(
+    "Where ranks share cores, who borrows from one that lends to others reads alone; with a core each both copy") {
+  for (const bool has_core : {false, true}) {
+    for (const bool to_others : {false, true}) {
+      SharedScene scene(to_others);
+      scene.borrowing.has_core = has_core;
+      scene.borrowers_kernel.meanwhile = [&] { (void)scene.sender.help(); };
+      CHECK((scene.receiver.peek() != nullptr || scene.receiver.peek() != nullptr));
+      CHECK((scene.lenders_kernel.writes == 0) == (to_others && !has_core));
+    }
+  }
+}
+
 TEST_CASE("A link counts as busy from a lend to its release, or to its end") {
   std::atomic<int> busy{0};
   for (const bool ends : {false, true}) {
