@@ -45,6 +45,9 @@ constexpr std::uint64_t sent_broadcast_bytes_max = 8 * 1024;
 constexpr std::uint64_t tree_bytes_max = 32 * 1024;
 // Measured within a host (decision 79): a root of so many sums the rest itself sooner than all share the summing.
 constexpr int tree_reduce_ranks_max = 4;
+// By the cost model: up to here it is sooner that all sum and the root takes their parts, where each rank has a core;
+// beyond, a chain that all keep busy.  Ranks that share cores gain by less work: measured.
+constexpr std::uint64_t shared_reduce_bytes_max = 1024 * 1024;
 
 /// Whether all messages go through links between ranks: trees' strands, which join through links of a rank to itself,
 /// have slots of memory there.
@@ -73,6 +76,7 @@ struct Situation {
   bool small = false;   // one hop is best
   bool direct = false;  // few enough ranks for links between all
   bool far = false;
+  bool crowded = false;       // ranks share cores
   bool shared_hosts = false;  // several hosts, and several ranks on some
   bool few_hosts = false;     // so few, each with one rank, that all send to all
 };
@@ -106,7 +110,10 @@ Preferences reduce_preferences(const Situation& s) noexcept {
   static constexpr Preferences far_tree = {Algorithm::binomial, Algorithm::chain};
   static constexpr Preferences chain = {Algorithm::chain};
   const bool small = s.bytes <= tree_bytes_max;
-  if (s.direct && !s.far) return small || s.ranks <= tree_reduce_ranks_max ? tree : shared;
+  if (s.direct && !s.far) {
+    if (small || s.ranks <= tree_reduce_ranks_max) return tree;
+    return s.crowded || s.bytes <= shared_reduce_bytes_max ? shared : chain;
+  }
   // Between two ranks a tree has one hop; a chain two, where rank 0 is the root.
   return small || s.ranks == 2 ? far_tree : chain;
 }
@@ -234,7 +241,7 @@ Choice Chooser::choose(CollectiveKind kind, std::uint64_t bytes) const noexcept 
   if (const auto tuned = tuning_.find(kind, bytes); tuned && allowed(kind, *tuned)) {
     return use(kind, *tuned, bytes, "RONDO_TUNE_FILE");
   }
-  Situation situation{ranks_, bytes, bytes <= one_shot_bytes_max(), ranks_ <= direct_ranks_max, far_};
+  Situation situation{ranks_, bytes, bytes <= one_shot_bytes_max(), ranks_ <= direct_ranks_max, far_, crowded_};
   const bool one_rank_each = hosts_ == ranks_;
   situation.shared_hosts = hosts_ > 1 && !one_rank_each;
   situation.few_hosts = hosts_ > 1 && one_rank_each && hosts_ <= few_hosts_max;

@@ -15,7 +15,7 @@ SHIPPED = {"all_reduce": ["ring", "star", "one_shot", "two_shot", "one_shot_pull
                           "recursive_doubling", "halving_doubling", "hierarchical"],
            "reduce_scatter": ["ring", "direct", "halving_doubling", "pat"],
            "all_gather": ["ring", "direct", "halving_doubling", "pat"],
-           "broadcast": ["chain", "binomial", "direct"], "reduce": ["chain", "binomial"],
+           "broadcast": ["chain", "binomial", "direct"], "reduce": ["chain", "binomial", "two_shot"],
            "gather": ["direct", "binomial"], "scatter": ["direct", "binomial"], "all_to_all": ["direct", "bruck"],
            "send_recv": ["send", "lend"]}
 

@@ -44,7 +44,7 @@ constexpr const char* algorithms[] = {
     "allreduce:star;reducescatter:pat;allgather:halving_doubling;broadcast:binomial;reduce:binomial",
     "allreduce:tree;reducescatter:halving_doubling;allgather:pat;reduce:chain",
     "allreduce:one_shot;allgather:direct;gather:binomial;scatter:binomial;alltoall:bruck",
-    "allreduce:two_shot;reducescatter:direct",
+    "allreduce:two_shot;reducescatter:direct;reduce:two_shot",
     "one_shot_pull",
     "two_shot_pull",
     "chain",

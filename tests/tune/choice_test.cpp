@@ -128,6 +128,10 @@ TEST_CASE("Who sums a reduce: the root of a few, all ranks of a host, and a chai
   for (const int ranks : {5, 16}) {
     CHECK(of(ranks, 1, Reach::near, 32 << 10) == Algorithm::binomial);
     CHECK(of(ranks, 1, Reach::near, (32 << 10) + 1) == Algorithm::two_shot);
+    CHECK(of(ranks, 1, Reach::near, 1 << 20) == Algorithm::two_shot);
+    CHECK(of(ranks, 1, Reach::near, (1 << 20) + 1) == Algorithm::chain);
+    const Chooser crowded(ranks, 1, Reach::near, true);
+    CHECK(crowded.choose(CollectiveKind::reduce, 16 << 20).algorithm == Algorithm::two_shot);
   }
   CHECK(of(17, 1, Reach::near, 16 << 20) == Algorithm::chain);
   CHECK(of(3, 3, Reach::far, 16 << 20) == Algorithm::chain);
