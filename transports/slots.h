@@ -60,6 +60,7 @@ struct Acknowledged {
   std::uint32_t there = 0;  // messages of the outgoing link that the peer has released, as its last message said
   bool lends = false;       // this rank lends by address, and does not know yet that all is released
   bool wrote_all = false;   // and has written, since it asked the peer to write, all that the peer asked for
+  bool lent_last = false;   // of the two ranks this one was the last to lend by address
   Places places;
   std::byte* incoming_slots = nullptr;
   std::byte* outgoing_slots = nullptr;
@@ -156,6 +157,7 @@ class Sender final : public SendEnd {
       range.run = std::max(flags.run, bytes);
       run_left_ = range.run - bytes;
       by_address_until_ = sent_ + 1;
+      acknowledged_.lent_last = true;
       if (!std::exchange(acknowledged_.lends, true)) peer_.count_busy(1);
     }
     std::memcpy(ring_.head.headers[sent_ % limits::headers].payload, &range, sizeof range);
@@ -467,8 +469,11 @@ class Receiver final : public ReceiveEnd {
     const bool crossing = acknowledged_.lends;
     const std::size_t least = crossing ? SharedCopy::crossing_bytes_min : SharedCopy::bytes_min;
     // Nor where ranks share cores and either of the two lends to others: the lender has them to serve, and a part that
-    // it has taken waits for its core.
-    const bool busy = crossing || (total < SharedCopy::busy_bytes_max && (peer_.is_busy() || lent_to_others_));
+    // it has taken waits for its core.  Nor if both lend in turn, each after the other's: another rank has the core
+    // while one waits for its answer.
+    const bool in_turn = std::exchange(acknowledged_.lent_last, false);
+    const bool occupied = peer_.is_busy() || lent_to_others_ || in_turn;
+    const bool busy = crossing || (total < SharedCopy::busy_bytes_max && occupied);
     const bool alone = rooms > 0 || total < least || (busy && !peer_.has_core);
     if (alone && may_read_ && (may_read_ = peer_.lender->read(copies))) return;
     const bool both = !crossing && may_read_;

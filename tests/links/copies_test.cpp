@@ -272,6 +272,9 @@ struct SharedScene {
     }
     lending.lender = &lenders_kernel;
     borrowing.lender = &borrowers_kernel;
+    lend_all(to_others);
+  }
+  void lend_all(bool to_others = false) {
     for (int i = 0; i < messages; ++i) {
       std::memset(memory.data() + i * bytes, i + 1, bytes);
       receiver.land(target.data() + i * bytes, bytes, i);
@@ -393,6 +396,19 @@ TEST_CASE(
       CHECK((scene.lenders_kernel.writes == 0) == (to_others && !has_core));
     }
   }
+}
+
+TEST_CASE("Where ranks share cores, who lends in turn with its lender reads alone, and shares again once it does not") {
+  SharedScene scene;
+  scene.borrowing.has_core = false;
+  scene.there.lent_last = true;
+  scene.borrowers_kernel.meanwhile = [&] { (void)scene.sender.help(); };
+  scene.take_all();
+  CHECK(scene.lenders_kernel.writes == 0);
+  CHECK(scene.here.lent_last);  // so that the lender reads alone, too, should it borrow next
+  scene.lend_all();
+  CHECK((scene.receiver.peek() != nullptr || scene.receiver.peek() != nullptr));
+  CHECK(scene.lenders_kernel.writes > 0);
 }
 
 TEST_CASE("A link counts as busy from a lend to its release, or to its end") {
