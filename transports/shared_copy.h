@@ -50,8 +50,8 @@ class SharedCopy {
   static constexpr std::size_t bytes_min = 96 * 1024;
   /// And where the borrower lends to its lender, too, so that each has the other's copy to make.
   static constexpr std::size_t crossing_bytes_min = 256 * 1024;
-  /// Below how many it is not worth while where ranks share cores and the borrower lends, the lender lends to others, or
-  /// both lend in turn.
+  /// Below how many it is not worth while where ranks share cores, if the borrower lends, the lender lends to others,
+  /// or both lend in turn.
   static constexpr std::size_t busy_bytes_max = std::size_t{2} << 20;
 
   // ---- for the borrower
