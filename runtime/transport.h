@@ -48,7 +48,7 @@ struct Message {
 struct MessageFlags {
   bool raw = false;  // see Message
   bool offers_reply = false;
-  bool among_others = false;  // its thread sends on other links, too, before it looks for an answer; of lend(): lends
+  bool among_others = false;  // its thread sends (of lend(): lends) on other links, too, before it looks for an answer
   std::size_t run = 0;  // of lend(): bytes from `source` on that this message and those behind it lend, one behind the
                         // other, each as long but the last; all may be read from now on; 0: no more than its own
 };

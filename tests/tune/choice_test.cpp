@@ -298,8 +298,11 @@ TEST_CASE("What goes by the kernel's copies, and what through slots") {
   CHECK(!gains_by_address(CollectiveKind::reduce_scatter, most, taking));
   CHECK(gains_by_address(CollectiveKind::reduce_scatter, most, three));
   CHECK(!gains_by_address(CollectiveKind::reduce_scatter, most, crowded));
-  CHECK(!gains_by_address(CollectiveKind::all_reduce, most, pair));
-  CHECK(gains_by_address(CollectiveKind::all_reduce, most, three));
+  for (const CollectiveKind kind : {CollectiveKind::all_reduce, CollectiveKind::reduce}) {
+    CHECK(!gains_by_address(kind, most, pair));
+    CHECK(gains_by_address(kind, most, three));
+    CHECK(!gains_by_address(kind, most, crowded));
+  }
   CHECK(!gains_by_address(CollectiveKind::gather, 32 << 10, crowded));
   CHECK(gains_by_address(CollectiveKind::gather, 64 << 10, crowded));
   CHECK(gains_by_address(CollectiveKind::send_recv, 16 << 10, crowded));
