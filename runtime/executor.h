@@ -258,6 +258,7 @@ class Run {
   bool advance(StrandState& s) noexcept;
   bool walk_locals(bool moved) noexcept;
   bool walk_local(StrandState& s) noexcept;
+  bool copies_last(const StrandState& s) const noexcept;
   bool sends_raw(const BoundStep& step) const noexcept;
   bool lend(StrandState& s, const BoundStep& step, const plan::Piece& source, const plan::Piece& target) noexcept;
   bool offers(SendEnd& link, const std::byte* source, const std::byte* reply, std::size_t bytes) const noexcept;
@@ -293,7 +294,8 @@ class Run {
   bool short_ = false;       // the call is run as a short one
   bool lent_ = false;        // something, since the first of the calls that continue one another
   std::uint64_t steps_walked_ = 0;
-  unsigned looks_ = 0;  // in vain, since something moved
+  unsigned looks_ = 0;        // in vain, since something moved
+  bool copies_last_ = false;  // in this call; changes from call to call, see executor/local.cpp
   std::vector<Source> sources_;
   std::vector<std::byte*> targets_;
   std::vector<std::size_t> source_strides_;  // bytes from one segment to the next

@@ -20,6 +20,8 @@ struct Borrower final : SendEnd, ReceiveEnd {
   const std::vector<std::byte>* copied = nullptr;  // what must be there before it follows
   const std::vector<std::byte>* source = nullptr;
   bool asks = true;  // has asked
+  bool is_polled = false;
+  bool maps = false;  // what it borrows
   std::uint64_t count = 0;
   std::vector<std::size_t> followed;
 
@@ -28,6 +30,7 @@ struct Borrower final : SendEnd, ReceiveEnd {
   bool lend(const std::byte*, std::byte*, std::size_t, const Signature&, MessageFlags) noexcept override {
     return ++count > 0;
   }
+  bool can_lend(const std::byte*, std::size_t) noexcept override { return maps; }
   bool may_be_asked() noexcept override { return !asks; }
   void follow(std::size_t upto) noexcept override {
     CHECK(std::memcmp(copied->data(), source->data(), upto) == 0);
@@ -40,7 +43,7 @@ struct Borrower final : SendEnd, ReceiveEnd {
   Status status() const noexcept override { return {}; }
   const Message* peek() noexcept override { return nullptr; }
   void release() noexcept override {}
-  bool polled() const noexcept override { return false; }
+  bool polled() const noexcept override { return is_polled; }
   void add_wakeups(Wakeups&) const noexcept override {}
   void stop() noexcept override {}
   std::byte room{};
@@ -56,10 +59,11 @@ struct Rank final : Links {
   RunArguments a;
   Run run;
 
-  explicit Rank(std::size_t bytes, CollectiveKind kind = CollectiveKind::all_gather, bool in_place = false)
+  explicit Rank(std::size_t bytes, CollectiveKind kind = CollectiveKind::all_gather, bool in_place = false,
+                bool polled = false)
       : in(bytes * ranks), out(bytes * ranks) {
     for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::byte>(i * 2654435761u >> 24 | 1);
-    for (Borrower& peer : peers) peer.copied = &out, peer.source = &in;
+    for (Borrower& peer : peers) peer.copied = &out, peer.source = &in, peer.is_polled = polled;
     const plan::Schedule& schedule = *plan::find(kind, plan::Algorithm::direct);
     const plan::Collective collective{kind, ranks, 1, 0, 0};
     program = std::make_unique<Program>(collective, schedule.build(plan::Topology::one_host(ranks), 0, 0), 1, *this);
@@ -131,5 +135,34 @@ TEST_CASE("Nobody follows where that gains nothing") {
     rank.move();
     CHECK(std::memcmp(rank.out.data(), rank.in.data(), much) == 0);
     CHECK(rank.peers[1].followed.empty());
+  }
+}
+
+TEST_CASE("In every second call the own block of an all-to-all is copied last, or when nothing comes for long") {
+  struct {
+    CollectiveKind kind;
+    std::size_t bytes;
+    bool last;
+    bool polled = false;
+    bool maps = false;
+  } const cases[] = {{CollectiveKind::all_to_all, 2 * part_bytes, true},
+                     {CollectiveKind::all_to_all, 2 * part_bytes - 1, false},
+                     {CollectiveKind::all_to_all, 16 * part_bytes, true},
+                     {CollectiveKind::all_to_all, 16 * part_bytes + 1, false},
+                     {CollectiveKind::all_to_all, 2 * part_bytes, false, true},
+                     {CollectiveKind::all_to_all, 2 * part_bytes, false, false, true},
+                     {CollectiveKind::all_gather, 2 * part_bytes, false}};
+  for (const auto& c : cases) {
+    Rank rank(c.bytes, c.kind, false, c.polled);
+    rank.peers[2].maps = c.maps;
+    for (const bool second : {false, true, false, true}) {
+      std::ranges::fill(rank.out, std::byte{0});
+      rank.run.start(rank.a);
+      rank.move();
+      CHECK((rank.out.front() == std::byte{0}) == (second && c.last));
+      const auto copied = [&] { return std::memcmp(rank.out.data(), rank.in.data(), c.bytes) == 0; };
+      for (int looks = 0; looks < 1000 && !copied(); ++looks) rank.move();
+      CHECK(copied());
+    }
   }
 }
