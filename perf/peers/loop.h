@@ -162,8 +162,8 @@ static void measure_size(struct Work work, size_t bytes, int fresh) {
 }
 
 /* In the first 50 ms of a process copies of 512 KiB may take half as long again (on one machine 87 us for 54), and
- * libraries differ in how busy their start is.  So every process first works for about that long, at a size that it
- * measures. */
+ * libraries differ in how busy their start is.  So every process first makes 1,000 calls, of 1 MiB if it measures that
+ * much: there they take about that long. */
 static void warm_up(struct Work work, size_t bytes) {
   const size_t bytes_max = 1u << 20;
   const size_t parts = given(&work) > got(&work) ? given(&work) : got(&work);

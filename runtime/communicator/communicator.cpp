@@ -32,7 +32,7 @@ using control::Clock;
 using control::Deadline;
 
 constexpr int ranks_listed_max = 16;  // in the log
-constexpr int news_wait_ms = 1000;
+constexpr int news_wait_ms = 2 * limits::news_wait_ms;
 
 /// Callers may spin where every rank of this host has a CPU for each of its threads.
 WaitStyle style_on(const Host& host, int threads) {

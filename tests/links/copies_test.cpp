@@ -426,6 +426,7 @@ TEST_CASE("A link counts as busy from a lend to its release, or to its end") {
   }
   CHECK(busy == 0);
 }
+
 TEST_CASE("Where both lend, and one can't write, the other reads") {
   SharedScene scene;
   scene.there.lends = true;
