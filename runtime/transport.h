@@ -162,6 +162,7 @@ struct Frame {
   std::uint16_t kind = 0;
   std::vector<std::byte> body;
   std::vector<Descriptor> descriptors;
+  bool descriptors_lost = false;  // they came, and this process had no room for them (RLIMIT_NOFILE)
 };
 
 inline constexpr std::uint16_t socket_frame = 0xffff;  // see Wire::connect_sockets

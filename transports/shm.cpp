@@ -136,6 +136,14 @@ T read_body(const Frame& frame) {
   return value;
 }
 
+void expect_descriptors(const Frame& frame, std::size_t count, const std::string& with) {
+  if (frame.descriptors_lost) {
+    throw Error(Code::system_error,
+                "no room for " + std::to_string(count) + " more open files, for " + with + " (see ulimit -n)");
+  }
+  if (frame.descriptors.size() != count) throw Error(Code::internal_error, with + " came with other descriptors");
+}
+
 std::uint64_t random_number() {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) throw_system_error("cannot get random bytes");
@@ -263,9 +271,9 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
 
   void map(const Frame& frame) {
     const auto body = read_body<RegionFrame>(frame);
-    if (frame.descriptors.size() != 1) throw Error(Code::internal_error, "a region came without its descriptor");
     Mapping& mapping = mapped_here_[Regions::slot_of(body.id)];
     try {
+      expect_descriptors(frame, 1, "a peer's region");
       mapping.memory = SharedMemory::map(frame.descriptors[0].get(), body.bytes);
     } catch (const Error& error) {  // its lends stay declined
       log::info(log::Subsystem::alloc,
@@ -396,7 +404,8 @@ class ShmConnection final : public Connection {
 
  private:
   void accept_offer(Frame& frame) {
-    if (initiator_ || frame.descriptors.size() != 3) throw Error(Code::internal_error, "a wrong shared-memory offer");
+    if (initiator_) throw Error(Code::internal_error, "a wrong shared-memory offer");
+    expect_descriptors(frame, 3, "an offer of shared memory");
     memory_ = SharedMemory::map(frame.descriptors[0].get(), segment_bytes(lanes_));
     segment_ = static_cast<Segment*>(memory_.data());
     const auto probe = read_body<Probe>(frame);
@@ -412,7 +421,8 @@ class ShmConnection final : public Connection {
   }
 
   void finish_offer(Frame& frame) {
-    if (!initiator_ || frame.descriptors.size() != 2) throw Error(Code::internal_error, "a wrong shared-memory answer");
+    if (!initiator_) throw Error(Code::internal_error, "a wrong shared-memory answer");
+    expect_descriptors(frame, 2, "an answer of shared memory");
     if (segment_->answer.load(std::memory_order_acquire) != ~segment_->nonce) {
       throw Error(Code::system_error, "the peer's answer did not arrive in shared memory");
     }

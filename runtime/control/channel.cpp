@@ -166,10 +166,14 @@ bool Channel::read_some() {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     const int* fds = reinterpret_cast<const int*>(CMSG_DATA(header));
-    for (std::size_t i = 0; i < count; ++i) received_descriptors_.emplace_back(fds[i]);
+    Passed& passed = received_descriptors_.emplace_back();
+    for (std::size_t i = 0; i < count; ++i) passed.descriptors.emplace_back(fds[i]);
   }
   if (got == 0) return end(broken_.empty() ? "end of file" : broken_), false;
-  if ((message.msg_flags & MSG_CTRUNC) != 0) return end("descriptors were lost: too many, or no room for more"), false;
+  if ((message.msg_flags & MSG_CTRUNC) != 0) {  // the message came, and not all that it carries
+    if (CMSG_FIRSTHDR(&message) == nullptr) received_descriptors_.emplace_back();
+    received_descriptors_.back() = {{}, true};
+  }
   if (!trusted_ && !received_descriptors_.empty()) return end("it sent descriptors before it proved itself"), false;
   received_.insert(received_.end(), bytes, bytes + got);
   return true;
@@ -196,15 +200,20 @@ void Channel::parse() {
       return end("it sent a frame of " + std::to_string(header.body_bytes) + " bytes");
     }
     if (received_.size() - at - header_bytes < header.body_bytes) break;
-    if (header.descriptors > received_descriptors_.size()) return end("it sent fewer descriptors than it said");
+    Passed passed;
+    if (header.descriptors > 0 && !received_descriptors_.empty()) {  // the kernel hands out one message's at a time
+      passed = std::move(received_descriptors_.front());
+      received_descriptors_.pop_front();
+    }
+    if (passed.descriptors.size() != header.descriptors && !passed.lost) {
+      return end("it sent other descriptors than it said");
+    }
     Frame frame;
     frame.kind = header.kind;
     const auto body = received_.begin() + static_cast<std::ptrdiff_t>(at + header_bytes);
     frame.body.assign(body, body + header.body_bytes);
-    for (int i = 0; i < header.descriptors; ++i) {
-      frame.descriptors.push_back(std::move(received_descriptors_.front()));
-      received_descriptors_.pop_front();
-    }
+    frame.descriptors = std::move(passed.descriptors);
+    frame.descriptors_lost = passed.lost;
     at += header_bytes + header.body_bytes;
     const auto handlers = handlers_;  // it may replace them
     if (handlers->frame) handlers->frame(static_cast<Plane>(header.plane), frame);

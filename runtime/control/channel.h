@@ -65,6 +65,11 @@ class Channel : public std::enable_shared_from_this<Channel> {
     std::vector<Descriptor> descriptors;
     std::size_t sent = 0;
   };
+  /// What came with one frame.
+  struct Passed {
+    std::vector<Descriptor> descriptors;
+    bool lost = false;  // this process had no room for them
+  };
   Channel(Loop& loop, Socket socket);
   void write_some();
   /// Gives up on the peer: both directions end, and the reading side reports `why`.
@@ -89,7 +94,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   std::size_t queued_bytes_ = 0;
   std::function<void()> flushed_;
   Bytes received_;
-  std::deque<Descriptor> received_descriptors_;
+  std::deque<Passed> received_descriptors_;
   std::string broken_;
 };
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "control/loop.h"
 #include "processes.h"
 #include "rank.h"
+#include "tests/process/denied.h"
 
 using namespace rondo;
 using namespace rondo::test;
@@ -57,6 +59,12 @@ void end_a_pair_channel(const control::Membership& membership, int to) {
   loop.run();
 }
 
+/// What the next open() would give.
+std::size_t first_free_descriptor() {
+  const Descriptor next(::dup(0));
+  return static_cast<std::size_t>(next.get());
+}
+
 }  // namespace
 
 TEST_CASE("every pair opens, carries frames in order and descriptors, and closes") {
@@ -91,6 +99,40 @@ TEST_CASE("every pair opens, carries frames in order and descriptors, and closes
     }
     ++board.counters[0];
     expect(board.await(0, ranks), "all ranks");
+    rank.close();
+    expect(rank.failure_count() == 0, "no failure");
+  });
+  CHECK(world.trouble() == "");
+}
+
+TEST_CASE("a frame comes without its descriptors where there is no room for them, and the next one with its own") {
+  World world(2, [](int me, Board& board) {
+    Rank rank(shared_id(board, me), me, 2);
+    Wire& wire = rank.wire(1 - me);
+    const auto meet = [&](int counter) {
+      ++board.counters[counter];
+      expect(board.await(counter, 2), "the other rank");
+    };
+    const auto lost = [&] {
+      const Frame frame = rank.frame(0);
+      expect(frame.kind == 7 && frame.body == bytes_of("pages") && frame.descriptors_lost, "a frame without them");
+      expect(frame.descriptors.empty(), "not some of them");
+    };
+    for (const int room : {0, 1}) {
+      std::optional<Limit> few;
+      if (me == 1) few.emplace(RLIMIT_NOFILE, first_free_descriptor() + room);
+      meet(2 * room);
+      const int both[2] = {0, 0};
+      if (me == 0) wire.send(7, bytes_of("pages"), both);
+      if (me == 0) wire.send(8, bytes_of("none"));
+      if (me == 1) lost();
+      if (me == 1) expect(rank.frame(0).kind == 8, "what follows");
+      few.reset();
+      meet(2 * room + 1);
+      if (me == 0) wire.send(9, bytes_of("pages"), both);
+      if (me == 1) expect(rank.frame(0).descriptors.size() == 2, "all that came");
+    }
+    meet(4);
     rank.close();
     expect(rank.failure_count() == 0, "no failure");
   });

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <chrono>
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -382,6 +384,38 @@ TEST_CASE("few descriptors: an error in a sentence, or all goes well") {
     well += successes->load();
   }
   REQUIRE(well > 0);
+}
+
+TEST_CASE("a rank without room for a descriptor reads a new region by copies") {
+  if (SANITIZED) return;
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+    const Log log(rank);
+    ::setenv("NCCL_DEBUG_SUBSYS", "ALLOC", 1);
+    int passed = 0;
+    const ncclComm_t comm = meeting->join(0, rank, 2);
+    use(comm, 2, 1000);
+    const auto sums = [&](float* data) {
+      for (int call = 0; call < 4; ++call) {
+        std::fill(data, data + mib / 4, 3.0f);
+        expect_success(ncclAllReduce(data, data, mib / 4, ncclFloat32, ncclSum, comm, nullptr), "a call");
+        expect(std::all_of(data, data + mib / 4, [](float value) { return value == 6; }), "the exact sum");
+      }
+    };
+    void* memory = nullptr;
+    expect_success(ncclMemAlloc(&memory, mib), "ncclMemAlloc");
+    std::optional<Limit> few;
+    if (rank == 1) few.emplace(RLIMIT_NOFILE, 3);
+    meeting->barrier(2, passed);
+    sums(static_cast<float*>(memory));
+    meeting->barrier(2, passed);
+    few.reset();
+    if (rank == 1) expect_says(log.text(), {"copied, not read in place: no room for 1 more open files", "ulimit -n"});
+    sums(static_cast<float*>(memory));
+    expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+    expect_success(ncclMemFree(memory), "ncclMemFree");
+  });
+  REQUIRE(trouble == "");
 }
 
 TEST_CASE("little memory: an error in a sentence, or all goes well") {
