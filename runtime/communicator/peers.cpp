@@ -74,7 +74,11 @@ Peers::Peers(const control::Membership& membership, std::vector<std::unique_ptr<
   mesh_->start(deadline);
 }
 
-Peers::~Peers() { mesh_.reset(); }
+Peers::~Peers() {
+  mesh_->close(control::Clock::now());                // no hook runs any more
+  for (Peer& peer : peers_) peer.connection.reset();  // another thread's ncclMemFree may use its wire until here
+  mesh_.reset();
+}
 
 std::string Peers::describe(int rank) const {
   const control::Member& member = membership_.members[rank];

@@ -386,6 +386,31 @@ TEST_CASE("few descriptors: an error in a sentence, or all goes well") {
   REQUIRE(well > 0);
 }
 
+TEST_CASE("memory is freed while another thread ends a communicator whose ranks have mapped it") {
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 3, [&](int rank) {
+    void* large = nullptr;  // which takes a while to unmap
+    expect_success(ncclMemAlloc(&large, 128 * mib), "ncclMemAlloc");
+    for (int round = 0; round < 3; ++round) {
+      void* small[15] = {};
+      for (void*& memory : small) expect_success(ncclMemAlloc(&memory, 4096), "ncclMemAlloc");
+      const ncclComm_t comm = meeting->join(round, rank, 3);
+      use(comm, 3, 4096);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until what was offered is mapped
+      std::thread other([&] {
+        for (void* const memory : small) {
+          expect_success(ncclMemFree(memory), "ncclMemFree");
+          std::this_thread::sleep_for(std::chrono::microseconds(300));
+        }
+      });
+      expect_success(ncclCommDestroy(comm), "ncclCommDestroy");
+      other.join();
+    }
+    expect_success(ncclMemFree(large), "ncclMemFree");
+  });
+  REQUIRE(trouble == "");
+}
+
 TEST_CASE("a rank without room for a descriptor reads a new region by copies") {
   if (SANITIZED) return;
   const Shared<Meeting> meeting;
