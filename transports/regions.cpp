@@ -28,7 +28,8 @@ void* Regions::allocate(std::size_t bytes) {
   for (std::uint32_t i = 0; i < limits::regions_max; ++i) {
     Slot& slot = slots_[i];
     if (slot.base.load(std::memory_order_relaxed) != 0) continue;
-    region.id = next_generation_++ * limits::regions_max + i;
+    generation_ = generation_after(generation_);
+    region.id = id_of(generation_, i);
     region.fd = memory.take_descriptor();
     slot.bytes.store(region.bytes, std::memory_order_release);
     slot.id.store(region.id, std::memory_order_release);

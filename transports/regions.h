@@ -19,12 +19,19 @@ namespace rondo {
 
 class Regions {
  public:
-  /// A region as peers know it: `slot` is its place in tables, `id` is never used twice.
+  /// A region as peers know it: `id` is never 0, and not used again before 4 million others.
   struct Found {
     std::uint32_t id = 0;
     std::uint64_t offset = 0;
   };
+  /// Its place in tables.
   static constexpr std::uint32_t slot_of(std::uint32_t id) noexcept { return id % limits::regions_max; }
+  static constexpr std::uint32_t id_of(std::uint32_t generation, std::uint32_t slot) noexcept {
+    return generation * limits::regions_max + slot;
+  }
+  static constexpr std::uint32_t generation_after(std::uint32_t generation) noexcept {
+    return generation == ~std::uint32_t{0} / limits::regions_max ? 1 : generation + 1;
+  }
 
   /// Hears of regions that go.  Called with the table's lock held: must not call back.
   class Watcher {
@@ -72,7 +79,7 @@ class Regions {
   std::mutex mutex_;
   std::map<void*, Region> regions_;
   std::vector<Watcher*> watchers_;
-  std::uint32_t next_generation_ = 1;
+  std::uint32_t generation_ = 0;
 };
 
 }  // namespace rondo

@@ -261,7 +261,10 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
   }
 
   void gone(std::uint32_t id) noexcept override {
-    if (offered_[Regions::slot_of(id)].load(std::memory_order_relaxed) != id) return;
+    const std::uint32_t slot = Regions::slot_of(id);
+    if (offered_[slot].load(std::memory_order_relaxed) != id) return;
+    offered_[slot].store(0, std::memory_order_relaxed);  // this number may come again
+    mapped_there_[slot].store(0, std::memory_order_relaxed);
     try {
       wire_.send(region_gone, bytes_of(RegionFrame{id, 0, 0}));
     } catch (...) {
@@ -298,7 +301,9 @@ class Borrowing final : public slots::Lender, public Regions::Watcher {
 
   void confirmed(const Frame& frame) {
     const auto body = read_body<RegionFrame>(frame);
-    mapped_there_[Regions::slot_of(body.id)].store(body.id, std::memory_order_release);
+    const std::uint32_t slot = Regions::slot_of(body.id);
+    if (offered_[slot].load(std::memory_order_relaxed) != body.id) return;  // gone meanwhile
+    mapped_there_[slot].store(body.id, std::memory_order_release);
   }
 
  private:

@@ -120,6 +120,17 @@ TEST_CASE("A region that the peer has no room to map is never lent") {
 }
 #endif
 
+TEST_CASE("A region's number is never 0, that of no region, however many there were") {
+  std::uint32_t last = 0;
+  while (Regions::generation_after(last) == last + 1) ++last;
+  CHECK(last >= 4'000'000);
+  const std::uint32_t slot = rondo::limits::regions_max - 1;
+  CHECK(Regions::id_of(last, slot) > Regions::id_of(last - 1, slot));
+  CHECK(Regions::slot_of(Regions::id_of(last, slot)) == slot);
+  CHECK(Regions::id_of(Regions::generation_after(last), 0) == Regions::id_of(1, 0));
+  CHECK(Regions::id_of(1, 0) > 0);
+}
+
 TEST_CASE("A freed region is forgotten, and its place serves the next") {
   const Held before = held();
   {
