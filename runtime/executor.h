@@ -320,10 +320,20 @@ class Watch {
   virtual Status hopeless(const Run& run) const noexcept = 0;
 };
 
+/// Hears of a run that failed, at once: others, here and on other ranks, may wait for what it will not do any more.
+class Overseer {
+ public:
+  virtual void run_failed(const Run& run, const Status& status) noexcept = 0;
+
+ protected:
+  ~Overseer() = default;
+};
+
 /// What execute() needs to know of one run's communicator.
 struct Supervision {
   const std::atomic<int>* failed = nullptr;  // Code of the communicator's first failure, 0 while there is none
   const Watch* watch = nullptr;
+  Overseer* overseer = nullptr;
 };
 
 /// Calls that follow each other in one run.

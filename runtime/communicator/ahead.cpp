@@ -55,10 +55,8 @@ bool run_ahead(std::span<const PendingCall> calls, Patience patience, Progress& 
   Waiter waiter(style, communicator.doorbell(), communicator.patience());
   execute(std::span(executions, calls.size()), waiter);
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    if (executions[i].status.ok()) [[likely]]
-      continue;
-    communicator.fail(runs[i]->run, executions[i].status);
-    status = communicator.status();
+    if (!executions[i].status.ok()) [[unlikely]]
+      status = communicator.status();
   }
   communicator.order().end_turns(calls.size());
   return true;

@@ -209,9 +209,9 @@ void take_up(Room& room, std::span<const PendingCall> calls) {
       at = static_cast<std::size_t>(known - room.members.begin());
       if (known == room.members.end()) {
         room.members.push_back({.communicator = &communicator});
-        const control::Deadline deadline = control::Clock::now() + communicator.patience();
-        if (!communicator.order().wait_for_turn(calls[i].turn, deadline)) {
+        if (!communicator.order().wait_for_turn(calls[i].turn, communicator.patience())) {
           communicator.fail(Error(Code::timeout, "timed out waiting for earlier calls on this communicator"));
+          communicator.order().wait_for_turn(calls[i].turn, std::chrono::milliseconds(limits::abort_timeout_ms));
         }
       }
     }
@@ -321,7 +321,6 @@ Status run_batch(Room& room, std::span<const PendingCall> calls, Patience patien
     if (part.place.shared && part.prepared != nullptr) {
       part.communicator->count_steps(part.prepared->run.steps_walked());
     }
-    if (!status.ok() && part.prepared != nullptr) part.communicator->fail(part.prepared->run, status);
     if (first.ok() && !status.ok()) first = part.communicator->status();
   }
   room.shares.finish(waiter);
@@ -401,10 +400,8 @@ bool run_again(CommunicatorImpl& communicator, const Call& call, std::uint64_t t
   } else {
     execute_watched(communicator, *prepared, execution, waiter);
   }
-  if (!execution.status.ok()) [[unlikely]] {
-    communicator.fail(prepared->run, execution.status);
+  if (!execution.status.ok()) [[unlikely]]
     execution.status = communicator.status();
-  }
   status = execution.status;
   end_turn(communicator, turn);
   return true;
@@ -449,7 +446,7 @@ bool find_runs(std::span<const PendingCall> calls, Few& few) noexcept {
   Execution executions[few_max];
   std::chrono::nanoseconds patience = std::chrono::nanoseconds::max();
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    const CommunicatorImpl& communicator = impl(*calls[i].communicator);
+    CommunicatorImpl& communicator = impl(*calls[i].communicator);
     executions[i].run = &few.runs[i]->run;
     executions[i].supervision = communicator.supervision();
     patience = std::min(patience, communicator.patience());
@@ -457,11 +454,8 @@ bool find_runs(std::span<const PendingCall> calls, Few& few) noexcept {
   Waiter waiter(style, impl(*calls.front().communicator).doorbell(), patience);
   execute(std::span(executions, calls.size()), waiter);
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    CommunicatorImpl& communicator = impl(*calls[i].communicator);
-    if (!executions[i].status.ok()) [[unlikely]] {
-      communicator.fail(few.runs[i]->run, executions[i].status);
-      if (status.ok()) status = communicator.status();
-    }
+    if (status.ok() && !executions[i].status.ok()) [[unlikely]]
+      status = calls[i].communicator->status();
   }
 }
 

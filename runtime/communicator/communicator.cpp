@@ -141,14 +141,14 @@ Status CommunicatorImpl::finalize() noexcept {
   const std::lock_guard lock(finalize_mutex_);
   if (finalized_) return {};
   finalized_ = true;
-  const Deadline deadline = Clock::now() + patience_;
   order_.revoke();
-  if (status().ok()) order_.wait_for_turn(order_.turns_taken(), deadline);
-  peers_.close(status().ok() ? deadline : Clock::now() + std::chrono::milliseconds(limits::abort_timeout_ms));
+  if (status().ok()) order_.wait_for_turn(order_.turns_taken(), patience_);
+  const auto patience = status().ok() ? patience_ : std::chrono::milliseconds(limits::abort_timeout_ms);
+  peers_.close(Clock::now() + patience);
   return {};
 }
 
-void CommunicatorImpl::fail(const Run& run, Status status) noexcept {
+void CommunicatorImpl::run_failed(const Run& run, const Status& status) noexcept {
   if (!this->status().ok()) return;  // it has its sentence; the run was only ended with it
   try {
     const std::string call = "rank " + std::to_string(rank()) + ", " + describe_call(run.signature());

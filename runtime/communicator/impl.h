@@ -41,7 +41,7 @@ struct Place {
   bool shared = false;  // with helpers
 };
 
-class CommunicatorImpl final : public Communicator {
+class CommunicatorImpl final : public Communicator, private Overseer {
  public:
   CommunicatorImpl(const control::Membership& membership, Parts parts, const Options& options,
                    control::Deadline deadline);
@@ -62,7 +62,7 @@ class CommunicatorImpl final : public Communicator {
 
   WaitStyle wait_style() const noexcept { return style_; }
   std::chrono::nanoseconds patience() const noexcept { return patience_; }
-  Supervision supervision() const noexcept { return {&peers_.failed()}; }
+  Supervision supervision() noexcept { return {&peers_.failed(), nullptr, this}; }
   const std::vector<int>& siblings() const noexcept { return peers_.siblings(); }
   bool same_world(const CommunicatorImpl& other) const noexcept {
     return peers_.membership().communicator == other.peers_.membership().communicator;
@@ -129,11 +129,11 @@ class CommunicatorImpl final : public Communicator {
   /// Counts what the calling thread did of such a batch.
   void count_steps(std::uint64_t steps) noexcept { steps_walked_ += steps; }
 
-  /// Turns the failure of a run into the communicator's, with a sentence.
-  void fail(const Run& run, Status status) noexcept;
   void fail(const Error& error) noexcept { peers_.fail(error.code(), error.what(), true); }
 
  private:
+  /// Turns the failure of a run into the communicator's, with a sentence.
+  void run_failed(const Run& run, const Status& status) noexcept override;
   /// All messages to one rank, or from it.
   struct Messages {
     std::uint32_t begun = 0;

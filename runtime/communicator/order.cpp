@@ -1,8 +1,6 @@
 // What is rare about the order of calls: owners that come and go, and waiting.
 #include "communicator/order.h"
 
-#include <chrono>
-
 #include "base/barriers.h"
 
 namespace rondo {
@@ -22,7 +20,7 @@ void CallOrder::revoke() noexcept {
   owner_.store(no_more());
 }
 
-bool CallOrder::wait_for_turn(std::uint64_t turn, control::Deadline deadline) noexcept {
+bool CallOrder::wait_for_turn(std::uint64_t turn, std::chrono::nanoseconds patience) noexcept {
   if (has_turn(turn)) [[likely]]
     return true;
   std::unique_lock lock(mutex_);
@@ -30,8 +28,14 @@ bool CallOrder::wait_for_turn(std::uint64_t turn, control::Deadline deadline) no
   // end_turns() looks for waiters without a barrier and may miss one that has just come, and leave() looks for none:
   // hence the short sleeps.
   bool come = false;
-  while (!(come = turns_done_.load() >= turn && !is_inside()) && control::Clock::now() < deadline) {
+  std::uint64_t done = turns_done_.load();
+  auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!(come = turns_done_.load() >= turn && !is_inside()) && std::chrono::steady_clock::now() < deadline) {
     changed_.wait_for(lock, std::chrono::milliseconds(1));
+    if (const std::uint64_t now = turns_done_.load(); now != done) {
+      done = now;
+      deadline = std::chrono::steady_clock::now() + patience;
+    }
   }
   waiters_.fetch_sub(1);
   return come;

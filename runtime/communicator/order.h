@@ -9,12 +9,12 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
 
 #include "base/limits.h"
-#include "control.h"
 
 namespace rondo {
 
@@ -70,8 +70,8 @@ class CallOrder {
   bool has_turn(std::uint64_t turn) const noexcept {
     return turn == entered || (turns_done_.load(std::memory_order_acquire) == turn && !is_inside());
   }
-  /// Blocks until they are.  False: the deadline came first.
-  bool wait_for_turn(std::uint64_t turn, control::Deadline deadline) noexcept;
+  /// Blocks until they are.  False: none of them ended for so long.
+  bool wait_for_turn(std::uint64_t turn, std::chrono::nanoseconds patience) noexcept;
   /// Only whoever has the turn ends it.
   void end_turns(std::uint64_t count) noexcept;
 

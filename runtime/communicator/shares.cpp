@@ -45,8 +45,6 @@ std::uint64_t Share::run(Waiter& waiter) noexcept {
   std::uint64_t steps = 0;
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     steps += runs_[i].run->steps_walked();
-    const Status status = executions_[i].status;
-    if (!status.ok()) runs_[i].communicator->fail(*runs_[i].run, status);
   }
   return steps;
 }

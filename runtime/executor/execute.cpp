@@ -11,7 +11,10 @@ namespace {
 bool over(const Execution& e) noexcept { return e.run == nullptr; }
 
 void end(Execution& e, const Status& status) noexcept {
-  if (!status.ok()) e.run->stop();
+  if (!status.ok()) {
+    e.run->stop();
+    if (e.supervision.overseer != nullptr) e.supervision.overseer->run_failed(*e.run, status);
+  }
   e.status = status;
   e.run = nullptr;
 }

@@ -21,7 +21,7 @@ using rondo::control::Clock;
 
 constexpr int orders = 300;
 
-Clock::time_point soon() { return Clock::now() + std::chrono::seconds(20); }
+constexpr std::chrono::seconds soon(20);
 
 /// One thing done in its turn, or without one.
 template <typename Action>
@@ -31,7 +31,7 @@ void call(CallOrder& order, Action&& action) {
     order.leave();
     return;
   }
-  if (!order.wait_for_turn(order.take_turns(1), soon())) std::abort();
+  if (!order.wait_for_turn(order.take_turns(1), soon)) std::abort();
   action();
   order.end_turns(1);
 }
@@ -98,11 +98,25 @@ TEST_CASE("the first thread that calls owns the order until another one calls or
 TEST_CASE("a turn waits for the owner that is inside") {
   CallOrder order;
   REQUIRE(order.enter());
-  std::thread([&] {
-    CHECK_FALSE(order.wait_for_turn(order.take_turns(1), Clock::now() + std::chrono::milliseconds(5)));
-  }).join();
+  std::thread([&] { CHECK_FALSE(order.wait_for_turn(order.take_turns(1), std::chrono::milliseconds(5))); }).join();
   order.leave();
-  CHECK(order.wait_for_turn(0, soon()));
+  CHECK(order.wait_for_turn(0, soon));
+}
+
+TEST_CASE("who waits for a turn is patient as long as calls before it end") {
+  CallOrder order;
+  constexpr int before = 20;
+  order.take_turns(before);
+  const std::uint64_t turn = order.take_turns(1);
+  std::thread others([&] {
+    for (int i = 0; i < before; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      order.end_turns(1);
+    }
+  });
+  CHECK(order.wait_for_turn(turn, std::chrono::milliseconds(1000)));  // and not 2 s
+  others.join();
+  CHECK_FALSE(order.wait_for_turn(turn + 1, std::chrono::milliseconds(10)));
 }
 
 TEST_CASE("calls of several threads go one by one while ownership ends") {

@@ -75,6 +75,62 @@ TEST_CASE("calls that do not match are an error on every rank") {
       {"(max)", "(sum)"});
 }
 
+TEST_CASE("calls of a group that do not match end the others that wait for their links") {
+  const auto odd = [](int rank, ncclComm_t comm, float* data) {
+    const std::size_t count = rank == 0 ? 1u << 16 : 1u << 17;
+    return ncclAllReduce(data, data, count, ncclFloat32, ncclSum, comm, nullptr);
+  };
+  const auto check = [](const Said& said) {
+    expect_soon(said);
+    if (said.result != ncclInvalidUsage) expect_code(said, ncclRemoteError);
+    expect_says(said.sentence, {"calls do not match"});
+  };
+  for (const bool message : {false, true}) {
+    const Shared<Meeting> meeting;
+    const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+      const ncclComm_t comm = meeting->join(0, rank, 2);
+      std::vector<float> first(1u << 17), second(1u << 17), third(1u << 17);
+      const auto sound = [&] {
+        const std::size_t count = second.size() / 2;
+        if (!message) return ncclAllReduce(second.data(), third.data(), count, ncclFloat32, ncclSum, comm, nullptr);
+        const ncclResult_t sent = ncclSend(second.data(), count, ncclFloat32, 1 - rank, comm, nullptr);
+        return sent != ncclSuccess ? sent : ncclRecv(third.data(), count, ncclFloat32, 1 - rank, comm, nullptr);
+      };
+      check(timed(comm, [&] {
+        ncclGroupStart();
+        expect_success(odd(rank, comm, first.data()), "to call in a group");
+        expect_success(sound(), "to call in a group");
+        return ncclGroupEnd();
+      }));
+      ncclCommDestroy(comm);
+    });
+    INFO((message ? "before a message" : "before an all-reduce"));
+    REQUIRE(trouble == "");
+  }
+}
+
+TEST_CASE("queued calls that do not match end those that run beside them") {
+  const Shared<Meeting> meeting;
+  const std::string trouble = run_ranks(Ranks::processes, 2, [&](int rank) {
+    const ncclComm_t comm = meeting->join(0, rank, 2);
+    float in[32][8] = {}, out[32][8] = {};
+    const auto call = [&](int place, std::size_t count, cudaStream_t queue) {
+      expect_success(ncclAllReduce(in[place], out[place], count, ncclFloat32, ncclSum, comm, queue), "a call");
+    };
+    for (const std::size_t count : {4, 5, 4, 5}) call(0, count, nullptr);  // so that queued ones can run ahead
+    cudaStream_t queue = nullptr;
+    expect_success(rondoStreamCreate(&queue), "rondoStreamCreate");
+    for (int i = 0; i < 32; ++i)
+      (void)ncclAllReduce(in[i], out[i], rank == 0 ? 4 : 5, ncclFloat32, ncclSum, comm, queue);
+    const Said said = timed(comm, [&] { return rondoStreamSynchronize(queue); });
+    expect_soon(said);
+    if (said.result != ncclInvalidUsage) expect_code(said, ncclRemoteError);
+    expect_says(said.sentence, {"calls do not match"});
+    ncclCommDestroy(comm);
+  });
+  REQUIRE(trouble == "");
+}
+
 TEST_CASE("another collective, or another order, is an error on every rank") {
   const auto one = [](ncclComm_t comm, void* buffer) {
     return ncclAllReduce(buffer, buffer, 500, ncclFloat32, ncclSum, comm, nullptr);
